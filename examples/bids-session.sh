@@ -16,7 +16,7 @@ kalends submit $IN --for 1m --on 'memory>=512' -- true
 kalends submit $IN -n 64 --for 1m -- true
 kalends submit $IN -n 2 --for 1h --end-by now+10m -- true
 
-# What the others have bid, and what the broker has learned of them.
+# The other bids, and what the broker has learned of the sites.
 kalends sites | cut -c 1-24
 kalends admin sites | head -3 | cut -c 1-22
 kalends list | grep -o 'job on.*'
@@ -27,7 +27,7 @@ dear=$(kalends submit $IN --for 1m --prefer 'site=small:30m' --home small -- ech
 echo $dear | cut -d / -f 1
 kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'is preferred by 30m\|with what you prefer is'
 
-# Who waits in two queues starts once, where it comes up first; the other place is given up at once.
+# A job in two queues starts once, at the first that can; the other place is given up at once.
 twin=$(kalends submit $IN -n 2 --for 1m --redundant -- echo only once)
 echo $twin | grep -o 'waits as .*box'
 other=$(echo $twin | grep -o '[a-z]*/box/[0-9]*' | tail -1)

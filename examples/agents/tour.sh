@@ -5,7 +5,7 @@ export KALENDS_ZONE=America/Los_Angeles
 # A first try. Every rule of the language that it breaks is told, with what to write instead.
 kalends agent check examples/agents/mornings-first-try.agent.py
 
-# Mended: it keeps the rules, and this is what it costs on sample calendars.
+# Fixed: it follows the rules, and this is its cost on sample calendars.
 kalends agent check examples/agents/mornings.agent.py
 
 # What would it choose? Calendars kept in files are enough to see; nothing is asked of anybody.

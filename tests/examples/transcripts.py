@@ -21,7 +21,7 @@ _SUBSTITUTIONS = [
     (r"(?m)^after    .* [0-9:]+ P[SD]T \(UTC-0[78]:00\)$", "after    NOW"),
     (r"it is already .*? \(UTC[-+][0-9:]+\)", "it is already NOW"),
     (r"(?m)^[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}  (?=[a-z]|SHORT-ID  [a-z])", "NOW  "),
-    (r"(good until|expires |  uploaded) .*", r"\1 THEN"),
+    (r"(valid until|expires |  uploaded) .*", r"\1 THEN"),
     (r"(?m)^(  since    ).*$", r"\1THEN"),
     (r"(?m)^(  changed  .* on ).*? \(UTC[-+][0-9:]+\)", r"\1THEN"),
     (r"recalled until .*", "recalled until SOON"),

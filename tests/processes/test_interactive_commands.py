@@ -142,7 +142,7 @@ async def test_whoever_leaves_comes_back_from_elsewhere_to_where_it_was(
         ann.type(b"\x1c")
         assert await ann.left() == 0
         assert ann.restored()
-        assert f"kalends: {MACHINE}/1 goes on without you".encode() in ann.seen
+        assert f"kalends: {MACHINE}/1 continues without you".encode() in ann.seen
         assert f"kalends attach {MACHINE}/1".encode() in ann.seen
     async with attach(laboratory, 1) as elsewhere:
         await elsewhere.sees(b"ready\r\n<one>\r\n")
@@ -216,7 +216,7 @@ async def test_the_newest_has_the_keys_and_onlookers_only_look(laboratory: Labor
             grace.type(b"one\n")
             for each in (ann, onlooker, grace):
                 await each.sees(b"<one>")
-            await ann.sees(b"[somebody else is at the keys]")
+            await ann.sees(b"[another terminal has the keyboard]")
             ann.type(b"nor this\n")
             grace.type(b"two\n")
             for each in (ann, onlooker, grace):
@@ -249,7 +249,7 @@ async def test_what_cannot_be_run_says_why(laboratory: Laboratory) -> None:
     words = ("run", "--for", "1m", "--", "no-such-program")
     code, _, cried = await piped(laboratory, b"", *words)
     assert code == 2
-    assert b"no machine is named" in cried
+    assert b"the machine is missing" in cried
     words = ("run", MACHINE, "--directory", "/tmp", "--for", "1m", "--", "no-such-program")
     code, said, cried = await piped(laboratory, b"", *words)
     assert (code, said) == (127, b"")
@@ -280,7 +280,7 @@ async def test_a_log_says_why_it_is_empty_and_has_its_bytes_in_json_too(
     _, said, cried = await piped(laboratory, b"", "log", f"{MACHINE}/2")
     assert (said, b"not started: there is no command no-such-program" in cried) == (b"", True)
     _, said, cried = await piped(laboratory, b"", "log", f"{MACHINE}/3")
-    assert (said, cried) == (b"", b"kalends: it is held, and has written nothing yet\n")
+    assert (said, cried) == (b"", b"kalends: the job is held, and has no output yet\n")
     (laboratory.marks.parent / "jobs" / "jobs" / "1.1").unlink()
     code, _, cried = await piped(laboratory, b"", "log", f"{MACHINE}/1")
     assert (code, b"is no longer kept: it is for 30d" in cried) == (1, True)

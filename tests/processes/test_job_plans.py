@@ -180,5 +180,5 @@ async def test_all_jobs_are_followed_on_the_command_line_until_they_are_over(
         await client.kill_job(MACHINE, 1)
         said = (await watching.stdout.read()).decode()
         assert await watching.wait() == 0
-    assert f"{MACHINE}/1 over: killed" in said
-    assert f"{MACHINE}/2 over: exit 3" in said
+    assert f"{MACHINE}/1 ended: killed" in said
+    assert f"{MACHINE}/2 ended: exit 3" in said

@@ -111,7 +111,7 @@ async def test_a_submitted_program_grows_into_free_nodes_and_shrinks_for_one_tha
     ]  # fmt: skip
     told = await asyncio.create_subprocess_exec(*submit, stdout=asyncio.subprocess.PIPE)
     printed = (await told.communicate())[0].decode()
-    assert "asks for   1, 2 or 4 nodes, to change while it runs, for 10m" in printed
+    assert "asks for   1, 2 or 4 nodes, changing while it runs, for 10m" in printed
     number = int(printed.split()[0].rpartition("/")[2])
     await room.has(number, 1)
     await room.client.kill_job(MACHINE, blocker)

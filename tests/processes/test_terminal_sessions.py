@@ -144,14 +144,14 @@ async def test_one_is_at_the_keys_and_the_others_look_on(laboratory: Laboratory)
         await ada.terminal.write(b"one\n")
         for each in (ada, onlooker):
             await each.sees(b"<one>")
-        with pytest.raises(Conflict, match="somebody else is at the keys"):
+        with pytest.raises(Conflict, match="another terminal has the keyboard"):
             await onlooker.terminal.write(b"not heard\n")
         grace = Screen(await other.attach(MACHINE, number))
         await grace.terminal.write(b"two\n")
         for each in (ada, onlooker, grace):
             await each.sees(b"<two>")
         assert [each.terminal.at_keys for each in (ada, onlooker, grace)] == [False, False, True]
-        with pytest.raises(Conflict, match="somebody else is at the keys"):
+        with pytest.raises(Conflict, match="another terminal has the keyboard"):
             await ada.terminal.write(b"not heard\n")
         assert grace.terminal.attached == 3
         await grace.terminal.write(b"\x04")
@@ -237,7 +237,7 @@ async def test_what_cannot_be_attached_to_says_so(laboratory: Laboratory) -> Non
         batch = (await client.submit(laboratory.job("sleep 60"))).job.job
         with pytest.raises(InvalidInput, match=f"job {batch} has no terminal"):
             await client.attach(MACHINE, batch)
-        with pytest.raises(InvalidInput, match="pipes to which nobody attaches"):
+        with pytest.raises(InvalidInput, match="pipes need a terminal"):
             await client.submit(laboratory.job("true", piped=True))
         held = laboratory.job("true", terminal=True, held=True)
         waiting = (await client.submit(held)).job.job

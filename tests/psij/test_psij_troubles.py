@@ -82,7 +82,7 @@ async def test_many_threads_share_one_executor(ann: PsijUser) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (JobSpec(), "executable: nothing to run"),
+        (JobSpec(), "executable: neither a command nor a script"),
         (JobSpec("true", launcher="rocket"), 'No such launcher "rocket"'),
         (JobSpec("true", resources=ResourceSpecV1(gpu_cores_per_process=1)), "GPUs"),
         (JobSpec("true", resources=ResourceSpecV1(cpu_cores_per_process=2)), "give node_count"),

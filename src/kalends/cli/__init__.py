@@ -33,7 +33,7 @@ COMMANDS = {
         "show": "Show one request, by id or by key.",
         "why": "Explain what happened to a request.",
         "watch": "Follow the events of your requests.",
-        "notify": "Choose where you are told of changes by others.",
+        "notify": "Manage the addresses for notices.",
     },
     "Changing": {
         "move": "Move a reservation to another time, or a job to another site.",
@@ -43,20 +43,20 @@ COMMANDS = {
     },
     "Running jobs": {
         "submit": "Submit a job to a machine, to the one where it ends first, or to several together.",
-        "run": "Run a program on a machine, with this terminal as its own.",
-        "attach": "Come back to the terminal of a job.",
+        "run": "Run a program on a machine, in this terminal.",
+        "attach": "Attach to the terminal of a job.",
         "queue": "List the jobs that wait or run on a machine.",
         "job": "Show one job, also after its end.",
-        "log": "Print what a job has written, byte by byte as it wrote it.",
+        "log": "Print the output of a job.",
         "kill": "End jobs: withdraw those that wait, end those that run.",
         "machine": "Show a machine: its nodes, its policy, and which job has which nodes.",
         "usage": "Sum up the node-seconds that your jobs used, by project.",
     },
     "Logging in": {
-        "login": "Keep in a profile which server is called, and as whom.",
-        "whoami": "Say whom the server takes you for.",
+        "login": "Save a server's address and your login in a profile.",
+        "whoami": "Show your identity at the server.",
         "logout": "Forget the token of a profile.",
-        "completion": "Print what completes commands in your shell.",
+        "completion": "Print the completion script for a shell.",
     },
     "Research": {
         "simulate": "Replay a workload under scheduling policies.",
@@ -72,7 +72,7 @@ COMMANDS = {
 }
 
 COMPLETE_VARIABLE = "_KALENDS_COMPLETE"
-"""What a shell sets when it asks how a command may go on."""
+"""Environment variable that a shell sets to ask for completions."""
 
 EPILOG = """Requests: sdsc/sp2:64 + caltech/onyx   or   3 of {kind=sgi, memory>=64}   or   A | B.
 
@@ -106,7 +106,7 @@ def main() -> int:
 
 
 def _complete() -> NoReturn:
-    """Complete a command for a shell, and end at once: no look-up of a host is waited for."""
+    """Complete a command for a shell, and exit at once, without waiting for a host look-up."""
     code = 0
     try:
         cli.run(Settings())

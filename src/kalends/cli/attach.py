@@ -1,4 +1,4 @@
-"""``kalends attach``: a place at the terminal of a job that runs."""
+"""``kalends attach``: attach to the terminal of a running job."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kalends.client.inputs.job_texts import JobName
 )
 @click.argument("job")
 @click.option("--machine", default="", metavar="NAME", help="Machine of a job named by its number.")
-@click.option("--watch", is_flag=True, help="Only look on; Ctrl-C leaves, too.")
+@click.option("--watch", is_flag=True, help="Watch only; Ctrl-C also detaches.")
 @pass_settings
 def command(settings: Settings, job: str, machine: str, watch: bool) -> int:
-    """Come back to the terminal of a job.
+    """Attach to the terminal of a job.
 
-    It goes on where it was, from the last that it has shown. Whoever attaches takes the keys; the others
-    look on. Ctrl-\\ leaves it.
+    Shows the job's last output, and then continues. The terminal that attached last has the keyboard input;
+    all others watch. Ctrl-\\ detaches.
     """
     name = shown_jobs.job_named(settings, f"{machine}/{job}" if machine else job)
     return asyncio.run(_attach(shown_jobs.settings_at(settings, name.machine), name, watch=watch))

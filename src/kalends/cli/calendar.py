@@ -75,7 +75,7 @@ def _draw(view: CalendarView, zone: ZoneInfo) -> None:
         output.say(f"open {view.resource.hours}")
     if view.as_of:
         seen = format_time(view.as_of, zone)
-        output.say(f"seen {seen}: what others have on its batch system")
+        output.say(f"bookings by others in its batch system: as seen {seen}")
     if view.until < view.end:
         output.say(f"known only until {format_time(view.until, zone)}")
     output.say("")

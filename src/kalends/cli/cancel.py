@@ -22,8 +22,8 @@ from kalends.core.identifiers import short_id
 def command(settings: Settings, id: str, wait: str) -> None:
     """Cancel a reservation at all its sites.
 
-    Also ends requests that hold slots or still wait, and by its own id a change that is under way. A
-    repeated call does no harm.
+    Also ends requests that hold slots or still wait. With the id of a change that is still being decided,
+    cancels only the change. A repeated call does no harm.
     """
     wait_s = request_options.wait_s(wait)
     with settings.connect() as client:
@@ -32,6 +32,8 @@ def command(settings: Settings, id: str, wait: str) -> None:
         if view.id != id:
             standing = client.show(view.id)
             if standing.state == "reserved":
-                output.say(f"the change {short_id(id)} is given up, and this stands", error=True)
+                output.say(
+                    f"the change {short_id(id)} is cancelled; this reservation stays", error=True
+                )
                 view = standing
     request_options.answer(settings, view)

@@ -22,7 +22,7 @@ PROMISING: Final = {
     "easy-sjbf": "waited at the head of the queue",
     "conservative": "got a promise of a later start",
 }
-"""The policies that promise starts, and what the jobs do that have such a promise."""
+"""The policies that promise starts, with the condition for a promise."""
 
 
 @click.command(
@@ -48,7 +48,7 @@ PROMISING: Final = {
     default="user",
     show_default=True,
     metavar="KIND",
-    help="Requested times: user, exact (run times), or filled (run times where there are none).",
+    help="Requested times: user, exact (run times), or filled (run times if there are none).",
 )
 @click.option(
     "--as-run",
@@ -58,7 +58,7 @@ PROMISING: Final = {
 @click.option(
     "--as-decided",
     is_flag=True,
-    help="Take sizes and limits of jobs from RESULT, where the policy may change them, e.g. cap limits.",
+    help="Take sizes and limits of jobs from RESULT, if the policy may change them, e.g. cap limits.",
 )
 @pass_settings
 def command(
@@ -77,7 +77,7 @@ def command(
 
     LOG is a workload log (SWF), RESULT a schedule from any program: SWF, or CSV with Batsim's columns;
     one of them may be - for standard input. Every job must occur once and as in the log, no node may be
-    used twice at a time, and the promises of the policy must be kept. The exit code is 1 if anything is
+    used by two jobs at a time, and the promises of the policy must be kept. The exit code is 1 if anything is
     wrong.
     """
     if log == result == standard_input.DASH:

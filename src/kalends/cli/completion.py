@@ -1,4 +1,4 @@
-"""``kalends completion``: print what completes commands in a shell."""
+"""``kalends completion``: print the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @pass_settings
 def command(settings: Settings, shell: str) -> None:
-    """Print what completes commands in your shell.
+    """Print the completion script for a shell.
 
-    Commands, options and their values; and what the server knows: resources, machines, the ids of your
-    requests, and your jobs. For zsh, write it to a file _kalends in a folder of your fpath.
+    Completes commands, options and their values, and names that the server knows: resources, machines, your
+    requests and your jobs. For zsh, write the script to a file _kalends in a folder of your fpath.
     """
-    # Imported here, as the program itself loads this module.
+    # Imported here because the program itself loads this module.
     from click.shell_completion import get_completion_class
 
     from kalends.cli import COMPLETE_VARIABLE, cli

@@ -21,16 +21,18 @@ from kalends.cli.console.settings import Settings, pass_settings
     "--directory",
     type=click.Path(path_type=Path),
     metavar="DIRECTORY",
-    help="New directory for the files, which stay there, or that of an earlier demo, to start its servers "
-    "again.  [default: a temporary one]",
+    help="New directory for the files, or that of an earlier demo, to start its servers "
+    "again.  [default: a temporary one, removed at the end]",
 )
 @click.option(
     "--slurm",
     is_flag=True,
-    help="Two clusters, each with a Slurm of its own, and an instrument; needs root and Slurm.",
+    help="Run two Slurm clusters and an instrument; needs root and Slurm.",
 )
 @click.option(
-    "--bids", is_flag=True, help="Four sites that bid for jobs, one with a Slurm if it can be run."
+    "--bids",
+    is_flag=True,
+    help="Run four sites that bid for jobs, one with Slurm if it can run here.",
 )
 @pass_settings
 def command(
@@ -42,10 +44,10 @@ def command(
     visualisation room for the same two hours, explains what happened, and cancels the reservation.
     All servers stop at the end.
 
-    With --slurm, two owners run a cluster with Slurm, and a third has a beamline. All three are booked for
+    With --slurm, two owners run clusters with Slurm, and a third has a beamline. All three are booked for
     the same time, and one program runs on both clusters in step.
 
-    With --bids, four sites with different policies bid for jobs that name no machine; one of the sites is
+    With --bids, four sites with different policies bid for jobs that name no machine. One of the sites is
     stopped, and its job goes elsewhere.
     """
     if slurm and bids:

@@ -37,7 +37,7 @@ from kalends.core.refusals import error_of
 @click.option(
     "--explain",
     is_flag=True,
-    help="Also show what each start costs others, waiting jobs too, and the bookings in the way.",
+    help="Also show the bookings in the way, and the delays of other requests and jobs.",
 )
 @pass_settings
 def command(
@@ -50,7 +50,7 @@ def command(
 ) -> int:
     """Find possible starts; book nothing.
 
-    Prints the best starts at present, with the weights of their preferences. If there is none, prints
+    Prints the best starts at present, with the weights of your preferences. If there is none, prints
     the refusals. The exit code is then that of `kalends book`: 5, or 75 if a site does not answer.
     """
     zone = settings.time_zone()

@@ -32,7 +32,7 @@ def command(
 ) -> int:
     """Hold slots until they are locked or released.
 
-    A hold expires by itself after --keep. An older request may recall it sooner, which `kalends watch`
+    A hold expires automatically after --keep. An older request may recall it sooner, which `kalends watch`
     reports. With --when-free, slots that are taken now are held when they come free.
     """
     return booking_options.run(

@@ -18,23 +18,25 @@ from kalends.client.inputs.job_texts import JobName
     examples=("kalends job sdsc/sp2/17", "kalends job sdsc/sp2/17 --watch"),
 )
 @click.argument("job")
-@click.option("--hold", is_flag=True, help="Keep it back until it is released.")
-@click.option("--release", is_flag=True, help="Let it wait for nodes again.")
-@click.option("--array", is_flag=True, help="Hold or release all jobs of its array.")
-@click.option("--watch", is_flag=True, help="Go on until it is over, with a line for each news.")
+@click.option("--hold", is_flag=True, help="Keep the job from starting until it is released.")
+@click.option("--release", is_flag=True, help="Return a held job to the queue.")
+@click.option("--array", is_flag=True, help="Hold or release all jobs of the array.")
+@click.option(
+    "--watch", is_flag=True, help="Print a line for each change, until the job has ended."
+)
 @pass_settings
 def command(
     settings: Settings, job: str, hold: bool, release: bool, array: bool, watch: bool
 ) -> None:
     """Show one job, also after its end.
 
-    News of a job that waits is an expected start that moves by more than a minute and a tenth of the wait.
-    With --json each is one line.
+    With --watch, a waiting job gets a line if its expected start moves by more than a minute and a tenth of
+    the wait. With --json each line is one object.
     """
     if hold + release + watch > 1:
         raise click.UsageError("--hold, --release and --watch exclude each other.")
     if array and not (hold or release):
-        raise click.UsageError("--array stands with --hold or --release.")
+        raise click.UsageError("--array needs --hold or --release.")
     name = shown_jobs.job_named(settings, job)
     if watch:
         _watch(settings, name)

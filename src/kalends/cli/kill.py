@@ -23,7 +23,7 @@ from kalends.core.errors import KalendsError, Refusal
 def command(settings: Settings, jobs: tuple[str, ...], array: bool) -> None:
     """End jobs: withdraw those that wait, end those that run.
 
-    A running job is asked to end, and ended with all of its processes some seconds later.
+    A running job gets SIGTERM. Some seconds later, all of its processes are killed.
     """
     names = [shown_jobs.job_named(settings, job) for job in jobs]
     views, errors = [], {}
@@ -45,12 +45,12 @@ def command(settings: Settings, jobs: tuple[str, ...], array: bool) -> None:
 
 
 def _error_of(errors: dict[JobName, KalendsError], asked: int) -> KalendsError:
-    """Return one error of the first one's class that tells all of them; all other jobs are ended."""
+    """Return one error that lists all `errors`, of the class of the first; all other jobs have ended."""
     first = next(iter(errors.values()))
     if asked == 1:
         return first
     return type(first)(
-        f"{len(errors)} of {asked} jobs could not be ended, all others are",
+        f"{len(errors)} of {asked} jobs could not be ended; the others have ended",
         remedy=first.remedy,
         retry_after_s=first.retry_after_s,
         refusals=tuple(

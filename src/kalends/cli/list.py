@@ -30,9 +30,9 @@ STATES = [state for state in typing.get_args(ListState) if state]
 @click.option(
     "--state", type=click.Choice(STATES), help="State of the requests.  [default: all but failed]"
 )
-@click.option("--all", "failed", is_flag=True, help="List also requests that have failed.")
+@click.option("--all", "failed", is_flag=True, help="Also list requests that have failed.")
 @click.option(
-    "--waiting", is_flag=True, help="List only requests that wait, and the slots they wait for."
+    "--waiting", is_flag=True, help="List only waiting requests, and the slots that they wait for."
 )
 @click.option(
     "--everyone", is_flag=True, help="List the requests of all users; needs the scope audit."
@@ -52,7 +52,7 @@ def command(
 ) -> None:
     """List your requests, newest first.
 
-    Tries that failed are left out. Where there are more than are listed, the last line says how to go on.
+    Failed requests are left out. If there are more, the last line shows how to list them.
     """
     zone = settings.time_zone()
     if waiting:

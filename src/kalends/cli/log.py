@@ -1,4 +1,4 @@
-"""``kalends log``: print what a job has written."""
+"""``kalends log``: print the output of a job."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ from kalends.contract.job_calls import JobView
     examples=("kalends log -f sdsc/sp2/17", "kalends log --attempt 1 sdsc/sp2/17"),
 )
 @click.argument("job")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
-@click.option("--error", is_flag=True, help="Print standard error, where it is kept apart.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the output until the job has ended.")
+@click.option(
+    "--error", is_flag=True, help="Print standard error, if the job keeps it in a separate file."
+)
 @click.option("--attempt", type=click.IntRange(1), metavar="N",
-              help="Start of the job whose output is printed, e.g. 1.  [default: the last]")  # fmt: skip
+              help="Attempt whose output is printed, e.g. 1.  [default: the last]")  # fmt: skip
 @pass_settings
 def command(settings: Settings, job: str, follow: bool, error: bool, attempt: int | None) -> None:
-    """Print what a job has written, byte by byte as it wrote it.
+    """Print the output of a job.
 
-    On a terminal the output of another user's job is escaped: it cannot steer the terminal. With --json each
-    piece is one line, its bytes in base 64.
+    Prints the bytes unchanged. On a terminal, control sequences in the output of another user's job are
+    escaped. With --json each piece is one line, with its bytes in base 64.
     """
     name = shown_jobs.job_named(settings, job)
     stream: Literal["output", "error"] = "error" if error else "output"
@@ -47,7 +49,7 @@ def command(settings: Settings, job: str, follow: bool, error: bool, attempt: in
                 *name, stream=stream, offset=offset, wait_s=wait_s, attempt=attempt or 0
             )
             if offset and piece.attempt != before:
-                offset, before = 0, piece.attempt  # Another start, with a file of its own.
+                offset, before = 0, piece.attempt  # Another start writes to another file.
                 continue
             before, offset = piece.attempt, piece.offset + len(piece.data)
             last = not piece.data and (piece.ended or not follow)
@@ -68,8 +70,8 @@ def _is_of_another(client: SyncClient, name: JobName) -> bool:
 
 
 def _say_why_nothing(view: JobView) -> None:
-    """Tell of a job that has not been begun; one that has may just have nothing to say."""
+    """Report a job that has not started; a job that has started may have no output yet."""
     if view.end == "not-started":
-        output.say(f"kalends: it was not started: {view.detail}", error=True)
+        output.say(f"kalends: the job was not started: {view.detail}", error=True)
     elif not view.end and not view.started:
-        output.say(f"kalends: it is {view.phase}, and has written nothing yet", error=True)
+        output.say(f"kalends: the job is {view.phase}, and has no output yet", error=True)

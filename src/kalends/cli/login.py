@@ -1,4 +1,4 @@
-"""``kalends login``: keep in a profile which server is called, and as whom."""
+"""``kalends login``: save a server's address and your login in a profile."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOBODY = UserProfile(broker="")
 
 
 class LoginCommand(ServerCommand):
-    """A command whose profile need not be there yet."""
+    """A command whose profile may not exist yet."""
 
     def invoke(self, ctx: click.Context) -> Any:
         return click.Command.invoke(self, ctx)
@@ -52,35 +52,35 @@ class LoginCommand(ServerCommand):
     "--issuer",
     default="",
     metavar="URL",
-    help="OpenID provider to log in at.  [default: the one that the server believes]",
+    help="OpenID provider to log in at.  [default: the one that the server trusts]",
 )
 @click.option(
     "--client",
     default="",
     metavar="ID",
-    help="What this program is called there.  [default: as the server says, else kalends]",
+    help="Client id of this program at the provider.  [default: the server's, or kalends]",
 )
 @click.option(
     "--scope",
     default=SCOPE,
     show_default=True,
     metavar="TEXT",
-    help="What to ask the provider for, e.g. 'openid offline_access'.",
+    help="Scopes to request from the provider, e.g. 'openid offline_access'.",
 )
 @click.option(
     "--machine",
     default="",
     metavar="MACHINE",
-    help="Machine that jobs are about where none is named, e.g. sdsc/sp2.",
+    help="Default machine of job commands, e.g. sdsc/sp2.",
 )
 @pass_settings
 def command(settings: Settings, issuer: str, client: str, scope: str, machine: str) -> None:
-    """Keep in a profile which server is called, and as whom.
+    """Save a server's address and your login in a profile.
 
-    With --broker URL, and what else is said by --zone, --ca, --machine and --profile NAME. Takes the token in
-    --token-file FILE, which stays where it is; or logs in at the server's OpenID provider, where you enter a
-    code in any browser, and from then on renews the token quietly; or asks for a token, which is not shown.
-    Nothing is written unless the server knows you.
+    Give the server's address by --broker URL; --zone, --ca and --machine are also saved. With --token-file
+    FILE, commands read the token from that file. If the server uses OpenID, shows a code to enter in a
+    browser; the token is then renewed automatically. Otherwise asks for a token, without showing it. Saves
+    nothing if the server does not accept you.
     """
     name, path = settings.profile or DEFAULT_PROFILE, config_path(os.environ)
     check_profile_name(name)
@@ -95,7 +95,7 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
     kept = kept_at(path, name)
     profile = UserProfile(
         broker=wanted.broker,
-        # From the folder of the file on, so that both may be moved together.
+        # Relative to the configuration's folder, so that both can be moved together.
         token_file=proof.token_file
         or (str(kept.token_file.relative_to(path.parent)) if proof.token else ""),
         ca=wanted.ca,
@@ -108,7 +108,7 @@ def command(settings: Settings, issuer: str, client: str, scope: str, machine: s
         kept.keep(proof.token, proof.refresh)
     else:
         kept.forget()
-    # What stays as it was stays as it was written.
+    # Unchanged fields stay in the file as they were written.
     changes = {
         field: value for field, value in asdict(profile).items() if value != getattr(before, field)
     }
@@ -123,26 +123,26 @@ def _check_machine(machine: str) -> None:
         raise InvalidInput(
             f"{machine!r} is not a machine",
             where="--machine",
-            remedy="write its site and its name, as sdsc/sp2",
+            remedy="write its site and its name, e.g. sdsc/sp2",
         ) from error
 
 
 def _wanted(
     settings: Settings, old: UserProfile, issuer: str, client: str, scope: str
 ) -> logins.LoginWish:
-    """Return what is said of a login; what is left out is as in the `old` profile."""
+    """Return the wanted login, from options and environment, with defaults from the `old` profile."""
     broker = _said(settings, "broker") or old.broker
     if not broker:
         raise InvalidInput(
-            "no server is named",
+            "the address of the server is missing",
             where="--broker",
             remedy="kalends login --broker https://HOST:PORT",
         )
     if not is_guarded(broker):
         raise InvalidInput(
-            f"{broker} is not where a token can be sent: others on the way would read it",
+            f"{broker} is not encrypted, so a token cannot be sent there",
             where="--broker",
-            remedy="write an https:// address; http:// only for this host",
+            remedy="write an https:// address; http:// is only for this host",
         )
     return logins.LoginWish(
         broker=broker,
@@ -156,14 +156,14 @@ def _wanted(
 
 
 def _still_meant(settings: Settings, before: UserProfile) -> UserProfile:
-    """Return what of a profile holds for the server that is said; of another one, only the zone."""
+    """Return the profile if it is for the wanted server; otherwise only its zone."""
     broker = _said(settings, "broker") or before.broker
     same = broker.rstrip("/") == before.broker.rstrip("/")
     return before if same else replace(NOBODY, zone=before.zone)
 
 
 def _said(settings: Settings, field: str) -> str:
-    """Return what an option, or else the environment, says of a field; "" for nothing."""
+    """Return the value of a field from its option, or else from the environment; "" for neither."""
     return settings.given.get(field) or os.environ.get(VARIABLES[field], "")
 
 
@@ -174,7 +174,7 @@ def _whole(path: str) -> str:
 async def _checked(
     settings: Settings, wanted: logins.LoginWish, proof: logins.LoginProof
 ) -> CallerView:
-    """Return whom the server takes the user for; raises what it has against the token."""
+    """Return the user's identity at the server; raises the server's error if it refuses the token."""
     token = proof.token or (KeptLogin(Path(proof.token_file)).token() if proof.token_file else "")
     async with connect(
         wanted.broker, token=token, user=settings.user_name(), ca=wanted.ca, transport="http"
@@ -190,9 +190,9 @@ def _answer(settings: Settings, view: CallerView, name: str, path: Path, *, rene
         settings, "login", data,
         lambda: [
             f"{whoami_lines.who(view)}{f', {good}' if good else ''}",
-            f"kept in profile {name} of {path}",
+            f"saved in profile {name} of {path}",
         ],
     )  # fmt: skip
     for field in ("broker", "token", "token_file"):
         if os.environ.get(VARIABLES[field]):
-            output.say(f"{VARIABLES[field]} is set, and wins over the profile", error=True)
+            output.say(f"{VARIABLES[field]} is set, and overrides the profile", error=True)

@@ -23,8 +23,8 @@ from kalends.core.errors import KalendsError
 def command(settings: Settings) -> None:
     """Forget the token of a profile.
 
-    What else is in the profile stays, so that `kalends login` finds the server again. If an OpenID provider
-    renews the token, it is asked to do so no more. A token in a file of your own is not removed.
+    Also revokes the login at the OpenID provider, if there is one. All else in the profile stays, so that
+    `kalends login` finds the server again. A token in your own file (--token-file) is not removed.
     """
     name, path = settings.profile or DEFAULT_PROFILE, config_path(os.environ)
     profile = profile_named(name, path)
@@ -46,9 +46,9 @@ def command(settings: Settings) -> None:
 
 
 async def _given_back(kept: KeptLogin) -> str:
-    """Tell the provider; return why it was not told, or "" if it was."""
+    """Revoke the login at the provider; return why that failed, or "" if it did not."""
     try:
         await give_back(kept)
     except KalendsError as error:
-        return f"{kept.issuer} was not told, and may go on renewing: {error.detail}"
+        return f"the login at {kept.issuer} could not be revoked: {error.detail}"
     return ""

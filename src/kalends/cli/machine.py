@@ -1,4 +1,4 @@
-"""``kalends machine``: draw a machine and its nodes, or show what would start there at once."""
+"""``kalends machine``: draw a machine and its nodes, or list the gaps in which a job starts at once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ DRAWN_WIDTH_MAX = 80
     examples=("kalends machine sdsc/sp2", "kalends machine sdsc/sp2 --gaps"),
 )
 @job_options.machine_argument
-@click.option("--gaps", is_flag=True, help="Show what a job of yours may ask for to start at once.")
+@click.option(
+    "--gaps", is_flag=True, help="List sizes and lengths of jobs that would start at once."
+)
 @pass_settings
 def command(settings: Settings, machine: str, gaps: bool) -> None:
     """Show a machine: its nodes, its policy, and which job has which nodes.
 
-    Nodes are drawn as they lie there: a mesh is a plane, a torus several.
+    Nodes are drawn in the machine's topology: a mesh as one plane, a torus as several.
     """
     if gaps:
         zone = settings.time_zone()
@@ -49,7 +51,7 @@ def command(settings: Settings, machine: str, gaps: bool) -> None:
     terminal = screen.console()
     for load in found.machines:
         if load.decides:
-            output.say(f"{load.decides} alone decides who runs when, and which nodes a job has")
+            output.say(f"{load.decides} alone schedules the jobs, and chooses their nodes")
             continue
         width = min(terminal.width, DRAWN_WIDTH_MAX)
         screen.print_lines(nodes_drawing.draw_nodes(load, found.jobs, width=width), terminal)
@@ -74,12 +76,12 @@ def _job_lines(found: Jobs) -> list[str]:
 
 
 def _gap_lines(found: MachineGaps, now: int, zone: ZoneInfo) -> list[str]:
-    """Return a row for each gap; a job that asks for no more of both starts at once."""
+    """Return a row for each gap: a job with at most its nodes and its length starts at once."""
     machine, made = found.machine.machine, short_time(found.made_at, zone)
     if not found.gaps:
-        return [f"nothing starts on {machine} at once, as of {made}"]
+        return [f"no job would start on {machine} at once, as of {made}"]
     return [
-        f"what starts on {machine} at once, as of {made}",
+        f"jobs that would start on {machine} at once, as of {made}",
         *output.rows(
             ("NODES", "FOR", f"UNTIL ({zone.key})"),
             [

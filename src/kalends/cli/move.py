@@ -24,7 +24,7 @@ from kalends.core.times import format_time
 @click.option(
     "--elsewhere",
     is_flag=True,
-    help="Another site for a job that was submitted --at-most-once, and has not started, or --rerun.",
+    help="Move a job to another site, if it was submitted --at-most-once and has not started, or --rerun.",
 )
 @change_options
 @pass_settings
@@ -33,8 +33,8 @@ def command(
 ) -> None:  # fmt: skip
     """Move a reservation to another time, or a job to another site.
 
-    Keeps the old time, or place, until every site has agreed to the new one. A job that runs is ended then,
-    and starts anew at the other site once it has.
+    Keeps the old time, or place, until every site has agreed to the new one. A running job is then ended,
+    and restarts at the other site.
     """
     if bool(to) == elsewhere:
         raise click.UsageError("Give one of --to and --elsewhere.")

@@ -1,4 +1,4 @@
-"""``kalends notify``: where you are told of changes by others."""
+"""``kalends notify``: the addresses for notices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from kalends.cli.console.groups import LazyGroup
 
 COMMANDS = {
     "Commands": {
-        "list": "List where you are told.",
-        "add": "Be told by mail or by a webhook.",
-        "remove": "Be told no more at an address.",
+        "list": "List the addresses for your notices.",
+        "add": "Add a mail address or a webhook for notices.",
+        "remove": "Remove an address for notices.",
         "test": "Send yourself a test notice.",
     },
 }
@@ -17,6 +17,6 @@ command = LazyGroup(
     "notify",
     groups=COMMANDS,
     package="kalends.cli.notices",
-    help="Choose where you are told of changes by others.",
+    help="Manage the addresses for notices.",
     examples=("kalends notify add", "kalends notify add https://hooks.example.org/kalends"),
 )

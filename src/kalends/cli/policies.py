@@ -16,7 +16,7 @@ from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.settings import Settings, pass_settings
 
 TEXT_COLUMNS_MIN: Final = 30
-"""The fewest columns for wrapped text; below, lines that the terminal breaks read better."""
+"""Minimum width of wrapped text; on narrower terminals, unwrapped lines read better."""
 
 
 @click.command(
@@ -29,9 +29,9 @@ TEXT_COLUMNS_MIN: Final = 30
 def command(settings: Settings, own: Sequence[str]) -> None:
     """List the scheduling policies.
 
-    Parts in brackets are optional. A policy of your own is named module:Class, with the module on
-    PYTHONPATH or in the current directory, and parameters: module:Class:3 or module:Class:most=3. Named
-    here, it is listed with the parameters that it takes. docs/policies.md has a template.
+    Parts in brackets are optional. Your own policy is named module:Class, with the module on PYTHONPATH or
+    in the current directory, and parameters: module:Class:3 or module:Class:most=3. With module:Class, lists
+    the parameters of that policy. docs/policies.md has a template.
     """
     if own:
         listed_own = [_own(text) for text in own]
@@ -61,15 +61,15 @@ def command(settings: Settings, own: Sequence[str]) -> None:
 
 
 def _own(text: str) -> dict[str, Any]:
-    """Return what a class of a user's own takes and does; raises `InvalidInput` if there is none."""
+    """Return the summary and parameters of a user's own class; raises `InvalidInput` if there is none."""
     from kalends.cli.replays import own_policies
     from kalends.core.errors import InvalidInput
     from kalends.scheduling.own_parameters import OwnParameters
     from kalends.scheduling.registry import is_own, own_class
 
     if not is_own(text):
-        raise InvalidInput("is no module:Class", where=f"policy {text[:60]}",
-                           remedy="give none for the list of all")  # fmt: skip
+        raise InvalidInput("is not module:Class", where=f"policy {text[:60]}",
+                           remedy="name no policy to list all")  # fmt: skip
     own_policies.look_here()
     own = own_class(text)
     parameters = OwnParameters(own, text).listed()
@@ -82,7 +82,7 @@ def _own(text: str) -> dict[str, Any]:
 
 
 def _block(own: dict[str, Any]) -> Iterator[str]:
-    """Yield the name of a class, what it does, and its parameters."""
+    """Yield the name of a class, its summary, and its parameters."""
     yield own["name"]
     if own["summary"]:
         yield f"  {own['summary']}"

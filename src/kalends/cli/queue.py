@@ -23,11 +23,11 @@ DRAWN_WIDTH_MAX = 80
 )
 @job_options.machine_argument
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
-@click.option("--over", is_flag=True, help="List jobs that are over, newest first.")
+@click.option("--over", is_flag=True, help="List jobs that have ended, newest first.")
 @click.option("--plan", "planned", is_flag=True, help="Draw the schedule: rows are time, columns "
               "are nodes.")  # fmt: skip
 @click.option(
-    "--watch", is_flag=True, help="Go on until your jobs are over, with a line for each news."
+    "--watch", is_flag=True, help="Print a line for each change of your jobs, until all have ended."
 )
 @click.option("--count", default=100, show_default=True, type=click.IntRange(1, LISTING_MAX),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
@@ -43,8 +43,8 @@ def command(
 ) -> None:
     """List the jobs that wait or run on a machine.
 
-    Waiting jobs show the start that is expected, with ~ before it. The schedule of --plan has them at their
-    latest starts, which hold if nothing goes before them. With --watch --json each news is one line.
+    The expected start of a waiting job has ~ before it. The schedule of --plan shows the latest starts,
+    which hold if no other job or booking overtakes. With --watch --json each change is one line.
     If there are more jobs than rows, the last line shows how to list them.
     """
     if watch:
@@ -76,12 +76,14 @@ def command(
 
 
 def _more(machine: str, count: int, *, mine: bool, over: bool) -> str:
-    """Return what to type for the jobs behind the first `count`."""
+    """Return the command that lists the jobs after the first `count`."""
     words = ["kalends queue", machine, *(["--mine"] if mine else []), *(["--over"] if over else [])]
     if count < LISTING_MAX:
         return f"there are more: {' '.join(words)} --count {min(10 * count, LISTING_MAX)}"
     if over:
-        return f"there are more: kalends usage {machine} --csv - lists all by the time of their end"
+        return (
+            f"there are more: kalends usage {machine} --csv - lists all, by the time of their end"
+        )
     return f"there are more than {count:,} jobs" + ("" if mine else f": {' '.join(words)} --mine")
 
 

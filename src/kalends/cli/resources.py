@@ -25,9 +25,9 @@ from kalends.core.resources import ResourceInfo
 def command(settings: Settings, resource: str | None) -> None:
     """List the resources that can be booked.
 
-    Below the list are the owners' rules: limits, blackouts and head starts in wait queues. Of one RESOURCE
-    the rules are listed that hold for you, also how much you may book. Sites that do not answer are named;
-    their resources are missing.
+    Below the list are the owners' rules: limits, blackouts and head starts in wait queues. With RESOURCE,
+    lists the rules that apply to you and how much you may book. Sites that do not answer are named; their
+    resources are missing.
     """
     with settings.connect() as client:
         if resource is not None:
@@ -80,7 +80,7 @@ def _attributes(resource: ResourceInfo) -> str:
 
 
 def _rules(answer: Resources) -> Iterator[str]:
-    """Yield every rule once, with its resources, because resources of a site mostly share rules."""
+    """Yield every rule once, with its resources: most resources of a site share their rules."""
     resources_of: dict[str, list[str]] = {}
     for resource in answer.resources:
         for rule in resource.rules:
@@ -88,8 +88,8 @@ def _rules(answer: Resources) -> Iterator[str]:
     for resource in answer.resources:
         if resource.advisory:
             yield (
-                f"{resource.name}: advisory: {resource.advisory} alone decides who runs when, and nothing of "
-                f"it is reserved: submit jobs to it (kalends submit {resource.name}), it cannot be booked"
+                f"{resource.name}: advisory: {resource.advisory} alone schedules the jobs, and accepts no "
+                f"reservations: submit jobs (kalends submit {resource.name})"
             )
     for rule, names in resources_of.items():
         yield f"{', '.join(names)}: {rule}"

@@ -1,4 +1,4 @@
-"""``kalends run``: a job with the terminal, or the pipes, of whoever starts it."""
+"""``kalends run``: run a job in this terminal, or in a pipe."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ LOOK_EVERY_S: Final = 0.1
 )
 @job_options.machine_or_wish
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
-@click.option(
-    "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
-)
+@click.option("--script", metavar="FILE", help="Script to run; its #KALENDS lines are options.")
 @job_options.step_options
 @job_options.job_options
 @pass_settings
@@ -54,21 +52,21 @@ def command(
     at: str,
     **options: Any,
 ) -> int:
-    """Run a program on a machine, with this terminal as its own.
+    """Run a program on a machine, in this terminal.
 
-    Where no machine is named, a broker finds the one where it ends first. It waits in the machine's queue,
-    and its expected start is counted down. Then it has this terminal; without one, in a pipe, it has the
-    pipes. Ctrl-\\ leaves it, and kalends attach comes back; a lost line is joined again. While it waits,
-    Ctrl-C withdraws it. The exit code is the program's.
+    Waits in the machine's queue, with a countdown to the expected start, and then connects the program to
+    this terminal, or to the pipes. Without MACHINE, a broker chooses the machine where the program ends
+    first. Ctrl-\\ detaches; kalends attach returns. A lost connection is restored. Ctrl-C withdraws a
+    waiting job. The exit code is the program's.
 
-    Where a request stands in the place of MACHINE, the program runs on all its machines in step. Each line
-    of output begins with the machine that wrote it. There is no terminal and no input. Ctrl-C ends all parts;
-    the exit code is that of the part that has failed, or 0.
+    With a request instead of MACHINE, the program runs on all its machines in step. Each line of output
+    begins with the name of its machine. There is no terminal and no input. Ctrl-C ends all parts. The exit
+    code is that of the part that failed, or 0.
     """
     text = job_script.read_script(script) if script else ""
     options["environment"] = (*_locale(), *options["environment"])
     if in_step.is_request(machine):
-        from kalends.cli.jobs import run_in_step  # The usual run starts without.
+        from kalends.cli.jobs import run_in_step  # Most runs do not need it.
 
         step = in_step.step_from(machine, program, script=text, limit=limit, options=options)
         booking = in_step.booking(begin, at, options["end_by"])
@@ -101,7 +99,7 @@ def command(
 
 
 def _locale() -> list[str]:
-    """Return the caller's locale, as ``ssh`` sends it: the program writes to this terminal."""
+    """Return the caller's locale, as ``ssh`` sends it, because the program writes to this terminal."""
     return [
         f"{name}={value}"
         for name, value in os.environ.items()
@@ -122,7 +120,7 @@ async def _run(settings: Settings, job: JobRequest | PlacedJob) -> int:
             except Told as told:
                 if told.interrupted:
                     await client.kill_job(view.machine, view.job)
-                    output.say(f"kalends: {view.machine}/{view.job} is ended", error=True)
+                    output.say(f"kalends: {view.machine}/{view.job} was ended", error=True)
                     return EXIT_INTERRUPTED
                 for line in shown_jobs.left_lines(view.machine, view.job):
                     output.say(line, error=True)
@@ -133,7 +131,7 @@ async def _run(settings: Settings, job: JobRequest | PlacedJob) -> int:
 async def _followed(
     client: Client, settings: Settings, heard: Ear, view: JobView, *, piped: bool
 ) -> JobView:
-    """Return a job when it is over, all of whose output has been shown; raises `Told`."""
+    """Return a job when it has ended and all its output has been shown; raises `Told`."""
     shown = 0
     while not view.end:
         view = await heard.unless_told(job_start.started(client, settings, view))
@@ -144,14 +142,12 @@ async def _followed(
                 )
                 terminal = await heard.unless_told(place)
             except Conflict:
-                pass  # It has just ended, or is about to begin.
+                pass  # The job has just ended, or is about to start.
             else:
                 shown = view.attempt
                 await job_terminal.Guest(terminal, heard, raw=not piped, types=True).stay()
                 if terminal.missed_bytes:
-                    lost = (
-                        f"{terminal.missed_bytes} bytes of output came too fast, and were not kept"
-                    )
+                    lost = f"{terminal.missed_bytes} bytes of output came too fast and were lost"
                     output.say(f"kalends: {lost}", error=True)
         if not view.end:
             await heard.unless_told(asyncio.sleep(LOOK_EVERY_S))

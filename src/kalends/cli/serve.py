@@ -22,7 +22,7 @@ from kalends.cli.console.settings import Settings, pass_settings
     "--check",
     "only_check",
     is_flag=True,
-    help="Look at the configuration, keys, store and port, say what would be served, and start nothing.",
+    help="Check the configuration, keys, store and port, report what would be served, and exit.",
 )
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @pass_settings

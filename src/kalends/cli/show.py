@@ -20,18 +20,16 @@ from kalends.core.errors import error_from_problem
 )
 @click.argument("id", required=False)
 @click.option("--key", metavar="KEY", help="Key of the call that made the request.")
-@click.option(
-    "--follow", is_flag=True, help="Wait until the request is settled, and show its progress."
-)
+@click.option("--follow", is_flag=True, help="Show the progress until the request is settled.")
 @pass_settings
 def command(settings: Settings, id: str | None, key: str | None, follow: bool) -> None:
     """Show one request, by id or by key.
 
-    A key settles an unknown outcome: if it is not found, the call never arrived and can be repeated
+    A key resolves an unknown outcome: if it is not found, the call never arrived and can be repeated
     safely.
     """
     if (id is None) == (key is None):
-        raise click.UsageError("Give an ID, or --key KEY.")
+        raise click.UsageError("Give an ID or --key KEY.")
     with settings.connect() as client:
         view = client.resolve(key) if key is not None else client.show(str(id))
         if follow and view.problem is not None:

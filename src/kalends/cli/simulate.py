@@ -29,7 +29,7 @@ _output_option, _past_option = section("Output"), section("A site's past")
 def _policies_completed(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    # Imported here because only shells want it.
+    # Imported here because only completion needs it.
     from kalends.cli.console.completion import completed
 
     return completed(ctx, "policies", incomplete)
@@ -61,7 +61,7 @@ def _policies_completed(
     help="Jobs of a site's machine instead of LOG, e.g. sdsc/sp2; needs the scope audit or admin.",
 )
 @_past_option("--month", metavar="YYYY-MM", help="Month of their submission, e.g. 2026-10.")
-@_past_option("--from", "start", metavar="TIME", help="Begin, if it is not a month.")
+@_past_option("--from", "start", metavar="TIME", help="Start of the period, instead of --month.")
 @_past_option("--to", "end", metavar="TIME", help="End.")
 @simulated.machine_options
 @simulated.sweep_options
@@ -114,7 +114,7 @@ def command(
     LOG is a file in the Standard Workload Format, plain or gzip, or - for standard input. Its jobs run
     under each policy in turn; * marks the best value of each column. With --loads or --repeat, the
     command runs a sweep: many replays on all cores, and their means. With --from-site, the jobs of a
-    site's machine run again, and the schedule as it was stands beside the others.
+    site's machine run again, and the real schedule is shown next to the others.
     """
     from kalends.cli.replays import replays
 

@@ -19,10 +19,10 @@ from kalends.core.identifiers import split_resource
 def command(settings: Settings) -> None:
     """List the sites that a broker knows, and how they bid for jobs.
 
-    ANSWERS is the time in which a site mostly bids, WAIT how long a job would wait there, by its last bids.
-    YOURS RUN is the share of their limits that your last jobs ran there (elsewhere, where none did). A site
-    that did not answer is left alone for a while, and then asked again. VERSION is that of its kalends:
-    owners upgrade when it suits them, and what a site does not know yet is refused there, by name.
+    ANSWERS is the usual time to a site's bid. WAIT is the wait of a job there, from the last bids. YOURS RUN
+    is the share of their limits that your last jobs used there (at other sites, if none ran there). A site
+    that did not answer is asked again after a pause. VERSION is the version of kalends at the site. A site
+    refuses requests that need features of later versions, and names the feature.
     """
     with settings.connect() as client:
         answer = client.resources()
@@ -54,5 +54,5 @@ def site_lines(answer: Resources) -> list[str]:
 def _detail(site: SiteStatus) -> str:
     resting = f"did not bid; asked again in {format_duration(site.rests_s)}"
     detail = resting if site.rests_s else site.detail
-    lacks = f"knows nothing of {', '.join(site.lacks)}" if site.lacks else ""
+    lacks = f"lacks {', '.join(site.lacks)}" if site.lacks else ""
     return "; ".join(filter(None, (site.through and f"through {site.through}", lacks, detail)))

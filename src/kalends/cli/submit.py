@@ -1,4 +1,4 @@
-"""``kalends submit``: let a job wait in a machine's queue."""
+"""``kalends submit``: submit a job to the queue of a machine."""
 
 from __future__ import annotations
 
@@ -32,37 +32,35 @@ if TYPE_CHECKING:
 @click.option(
     "--redundant",
     is_flag=True,
-    help="Without a machine: wait at two sites, and start once, where it comes up first.",
+    help="Queue the job at two sites, and start it once (without MACHINE).",
 )
 @click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
-@click.option(
-    "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
-)
+@click.option("--script", metavar="FILE", help="Script to run; its #KALENDS lines are options.")
 @click.option(
     "--each-line",
     default="",
     metavar="FILE",
-    help="Submit a job for each line: [OPTIONS --] COMMAND; - for standard input.",
+    help="File with a job on each line: [OPTIONS --] COMMAND; - for standard input.",
 )
 @job_options.job_options
-@click.option("--input", default="", metavar="PATH", help="File that it reads on standard input.")
+@click.option("--input", default="", metavar="PATH", help="File for the job's standard input.")
 @click.option("--output", default="", metavar="PATH",
-              help="File for its output; %j is the job's number, %a its index in an array, %u its user, %% a "
+              help="File for output; %j is the job's number, %a its index in an array, %u its user, %% a "
                    "% sign.  [default: kept for kalends log]")  # fmt: skip
 @click.option("--error", default="", metavar="PATH",
-              help="File for its standard error, with these signs, too.  [default: the same]")  # fmt: skip
+              help="File for standard error, with the same signs.  [default: with the output]")  # fmt: skip
 @click.option(
-    "--array", default="", metavar="LIST", help="Submit one job for each index, e.g. 1-10."
+    "--array", default="", metavar="LIST", help="Indices of an array, one job for each, e.g. 1-10."
 )
 @click.option(
     "--implementations",
     default="",
     metavar="FILE",
-    help="Without a machine: ways to run it, each with its needs, nodes and run time, e.g. solve.toml.",
+    help="File of implementations, with needs, nodes and run times, e.g. solve.toml (without MACHINE).",
 )
 @job_options.step_options
 @click.option("--pick", default="", metavar="FILE",
-              help="Without a machine: script whose pick(bids) orders the bids, e.g. pick.py.")  # fmt: skip
+              help="Script whose pick(bids) orders the bids, e.g. pick.py (without MACHINE).")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
 @pass_settings
 def command(
@@ -82,16 +80,16 @@ def command(
 ) -> None:
     """Submit a job to a machine, to the one where it ends first, or to several together.
 
-    It runs when nodes are free for it. The answer has its number, and when it is expected to start. Where no
-    machine is named, a broker asks sites to bid for the job. Where a request stands in the place of MACHINE,
-    its nodes are booked, and the job runs on all its machines: they start at once, or none does.
+    Prints the number and the expected start of the job. Without MACHINE, a broker asks sites to bid for the
+    job. With a request instead of MACHINE, books its nodes and runs the job on all its machines: all parts
+    start together, or none does.
     """
     if each_line:
         if program or script or implementations or pick:
             raise click.UsageError(
                 "--each-line excludes a command, --script, --implementations and --pick."
             )
-        from kalends.cli.jobs import each_line as lines  # Imported here: few submit many.
+        from kalends.cli.jobs import each_line as lines  # Imported here: few submit many jobs.
 
         lines.submit(settings, each_line, machine, key)
         return
@@ -109,7 +107,7 @@ def command(
 
 
 class _Said(NamedTuple):
-    """What was said of a job for one machine, or for none; `pick` is the source of a script."""
+    """The options of a job for one machine, or for none; `pick` is the source of a script."""
 
     machine: str
     program: tuple[str, ...]
@@ -130,7 +128,9 @@ def _submit_one(settings: Settings, said: _Said) -> None:
         options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])
     if machine and order:
         raise InvalidInput(
-            f"it orders bids, and {machine} is named", where="--pick", remedy="leave out either"
+            f"cannot be used with MACHINE ({machine})",
+            where="--pick",
+            remedy="leave out one of them",
         )
     ways: tuple[Implementation, ...] = ()
     if implementations:
@@ -141,7 +141,7 @@ def _submit_one(settings: Settings, said: _Said) -> None:
         limit = f"{max(ways[0].limits_s)}s"
     with shown_jobs.client_at(settings, machine) if machine else settings.connect() as client:
         if not machine:
-            from kalends.cli.jobs.placed import check_broker  # Others start without it.
+            from kalends.cli.jobs.placed import check_broker  # Most commands do not need it.
 
             check_broker(client, "submit")
         job = job_from(
@@ -166,24 +166,24 @@ def _implementations(
     machine: str, path: str, program: tuple[str, ...], script: str, limit: str | None,
     options: dict[str, Any],
 ) -> tuple[Implementation, ...]:  # fmt: skip
-    """Return the implementations in a file; raises `InvalidInput`, also for what is said twice."""
+    """Return the implementations in a file; raises `InvalidInput`, also for an option given twice."""
     if machine:
         raise InvalidInput(
-            f"it says what runs on which machine, and {machine} is named",
+            f"cannot be used with MACHINE ({machine})",
             where="--implementations",
-            remedy="leave out either",
+            remedy="leave out one of them",
         )
     given = {"a command": program, "--script": script, "--for": limit, "--nodes": options["nodes"],
              "--sizes": options["sizes"], "--shape": options["shape"]}  # fmt: skip
     for name, value in given.items():
         if value:
             raise InvalidInput(
-                f"{name}, and a file that says it for each implementation",
+                f"{name} cannot be used, because the file gives it for each implementation",
                 where="--implementations",
                 remedy=f"leave out {name}",
             )
     from kalends.client.inputs.implementation_file import (
-        implementations_in,  # Others start without it.
+        implementations_in,  # Most commands do not need it.
     )
 
     return asyncio.run(implementations_in(job_script.read_text(path, "--implementations")))
@@ -209,5 +209,5 @@ def _place_told(settings: Settings, view: RequestView) -> list[str]:
     return [
         f"{placed.machine}/{placed.number}",
         "",
-        f"{placed_words(placed, settings.time_zone())}; kalends why {short} shows what others have bid",
+        f"{placed_words(placed, settings.time_zone())}; kalends why {short} shows the other bids",
     ]

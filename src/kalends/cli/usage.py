@@ -1,4 +1,4 @@
-"""``kalends usage``: what was used on a machine."""
+"""``kalends usage``: node-seconds used on a machine."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @job_options.machine_argument
 @click.option("--from", "start", default="now-30d", show_default=True, metavar="TIME",
-              help="Begin: jobs that ended from then on.")  # fmt: skip
+              help="Start of the period: jobs that ended from then on.")  # fmt: skip
 @click.option("--to", "end", default="now", show_default=True, metavar="TIME", help="End.")
 @click.option("--everyone", is_flag=True, help="Sum up all users; needs the scope audit or admin.")
 @click.option("--each", is_flag=True,
-              help="A row for each reservation in the batch system behind the resource.")  # fmt: skip
+              help="Print a row for each reservation in the batch system behind the resource.")  # fmt: skip
 @click.option("--csv", "table", type=NEW_FILE, metavar="FILE",
-              help="New file with a row for each job instead, or with --each for each reservation; "
+              help="New CSV file with a row for each job, or with --each for each reservation; "
               "- for standard output.")  # fmt: skip
 @click.option("--swf", "log", type=NEW_FILE, metavar="FILE",
-              help="New file with these jobs as a workload log, for kalends simulate.")  # fmt: skip
+              help="New workload log of these jobs, for kalends simulate.")  # fmt: skip
 @pass_settings
 def command(
     settings: Settings,
@@ -54,13 +54,13 @@ def command(
 ) -> None:
     """Sum up the node-seconds that your jobs used, by project.
 
-    Where a batch system is behind the resource: what you reserved there, and what your jobs used of it.
+    For a resource backed by a batch system, shows your reservations there, and their use by your jobs.
     """
     with shown_jobs.client_at(settings, machine) as client:
         start_s, end_s = client.period_s(start, end)
         if each and log is not None:
             raise InvalidInput(
-                "a workload log has jobs, and no reservations",
+                "a workload log cannot have reservations",
                 where="--swf",
                 remedy="leave out --each",
             )
@@ -121,7 +121,9 @@ def _export(
 
     if table == log:
         raise InvalidInput(
-            f"both go to {table}", where="--swf", remedy="give each a file of its own"
+            f"both are to be written to {table}",
+            where="--swf",
+            remedy="give each a file of its own",
         )
     fetch = partial(past_jobs.pages, client, machine, start, end, by="over", everyone=everyone)
     for path, write in ((table, past_jobs.write_csv), (log, past_jobs.write_log)):

@@ -38,7 +38,7 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
     With an ID, follows that request only. When an older request recalls a hold, prints the time by
     which to lock it. Ctrl-C stops. With --json each event is one line.
 
-    Jobs are followed by kalends job JOB --watch, and all of yours by kalends queue --watch.
+    To follow a job, use kalends job JOB --watch; for all your jobs, kalends queue --watch.
     """
     zone = settings.time_zone()
     if sys.stderr.isatty():

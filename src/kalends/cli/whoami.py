@@ -1,4 +1,4 @@
-"""``kalends whoami``: ask the server whom it takes you for."""
+"""``kalends whoami``: show the caller's identity at the server."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kalends.client.logins.profiles import config_path
 @click.command("whoami", cls=ServerCommand, examples=("kalends whoami", "kalends whoami --json"))
 @pass_settings
 def command(settings: Settings) -> None:
-    """Say whom the server takes you for.
+    """Show your identity at the server.
 
-    Prints your name, realm and groups there, what your token allows, how long it is good, and by what it was
-    chosen: an option, a variable of the environment, or a profile.
+    Prints your name, realm and groups there, and the rights and the end of your token. Also shows where the
+    token comes from: an option, an environment variable or a profile.
     """
     with settings.connect() as client:
         view = client.whoami()

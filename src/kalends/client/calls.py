@@ -1,8 +1,7 @@
 """One call from body to typed answer: checked before it is sent, retried while that is safe and helps.
 
-Every call may be sent again. What can never be told from here is whether a call that broke after
-sending was carried out; when that is still open at the end, the error says so (`OutcomeUnknown`)
-and brings what it takes to ask.
+Every call may be sent again. Only the server knows whether a call that broke after sending was carried
+out. If that is still open at the end, the error is `OutcomeUnknown`, with the key to ask by.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ _SAYS_NOTHING_OF_EARLIER_SENDS = (
 
 
 class CallSender:
-    """Makes calls over `transport`; each takes at most `timeout_s` beyond the wait it asks for.
+    """Sender of calls over `transport`; each takes at most `timeout_s` beyond the wait that it asks for.
 
     Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`
-    random numbers in [0, 1). With `zone` the times in texts of the server are those of its clocks.
-    `given_up` is told the name of a call that may change something and is cancelled.
+    random numbers in [0, 1). With `zone` the times in texts of the server are converted to it.
+    `given_up` is called with the name of a call that may change something and is cancelled.
     """
 
     def __init__(
@@ -88,10 +87,10 @@ class CallSender:
         """Return the answer to `body`, sent as operation `name`.
 
         Raises `InvalidInput` before sending anything that the server would refuse, the error that
-        the server answered, `Unavailable` when nothing was done for want of a connection (`InvalidInput`
-        where there can be none: an unknown host, a certificate that is not trusted), and
-        `OutcomeUnknown` when a change may have been done; its `request_id` is the call's key (for
-        `client.resolve`), or the reservation's id where the call has no key.
+        the server answered, `Unavailable` if nothing was done for want of a connection (`InvalidInput`
+        if there can be none: an unknown host, a certificate that is not trusted), and
+        `OutcomeUnknown` if a change may have been done; its `request_id` is the call's key (for
+        `client.resolve`), or the reservation's id if the call has no key.
         """
         operation = OPERATION[name]
         checked = convert(_plain(body), operation.body)
@@ -119,13 +118,13 @@ class CallSender:
         return self._understood(raw, operation, checked, answer)
 
     async def open_socket(self, path: str) -> ClientWebSocketResponse[bool]:
-        """Open a WebSocket; raises as `Transport.call` does."""
+        """Open a WebSocket; raises like `Transport.call`."""
         return await self._transport.open_socket(path)
 
     async def persist(self, attempt: Callable[[], Awaitable[T]], patience_s: float) -> T:
-        """Return what `attempt` returns, made again while its failure may pass, for `patience_s` or longer.
+        """Return the result of `attempt`, retried while its failure may pass, for `patience_s` or longer.
 
-        Raises what it raises, and `Unavailable` in the end.
+        Raises its errors, and `Unavailable` at the end.
         """
         until_s = self._clock() + patience_s
         tries = 0
@@ -185,13 +184,13 @@ class CallSender:
     def _unknown(self, detail: str, operation: Operation, body: Body) -> OutcomeUnknown:
         key, id = getattr(body, "key", ""), getattr(body, "id", "")
         if not key:
-            remedy = "look at it, or send it again: repeating is safe"
+            remedy = "check the outcome, or repeat the call, which is safe"
         elif operation.changes == "request":
             id = key
-            remedy = f"ask what became of it by its key {key}, or send it again with the same key"
+            remedy = f"ask for the outcome by the key {key}, or repeat the call with the same key"
         else:
             id = ""
-            remedy = f"send it again with the same key {key}: then it counts once"
+            remedy = f"repeat the call with the same key {key}: then it counts once"
         return OutcomeUnknown(detail, where=self._url, request_id=id, remedy=remedy)
 
 
@@ -200,9 +199,9 @@ def _plain(body: Body) -> object:
         return msgspec.to_builtins(body)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"it cannot be sent: {error}",
+            f"the call cannot be sent: {error}",
             where=type(body).__name__,
-            remedy="give texts, numbers and truth values, as the call's signature says",
+            remedy="give texts, numbers and truth values, as in the call's signature",
         ) from error
 
 

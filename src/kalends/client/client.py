@@ -34,19 +34,20 @@ from kalends.core.errors import error_from_problem
 from kalends.core.requests import Request
 
 CALENDAR_S: Final = 86_400
-"""The length of a calendar whose end is not said."""
+"""The length of a calendar without a given end."""
 
 
 class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
-    """Calls to one server. `connect` makes one; it connects at its first call, and `close` ends that.
+    """A client of one server. `connect` makes one; it connects at its first call, until `close`.
 
-    For the id of a request, its beginning or its end will do, or the beginning of what `kalends list` shows.
+    The id of a request may be given by its beginning or its end, or by the beginning of the id in `kalends
+    list`.
 
-    Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
+    Bookings carry a key that this client makes (or `key`, for callers that must survive their own
     crashes), so that every retry is safe. Times in answers are integer seconds UTC; see
     `kalends.as_datetime`. All methods raise the typed errors of `kalends.core.errors`; after
-    `Unavailable` nothing was done, after `OutcomeUnknown` ask `resolve`. Cancelling a call gives
-    up its answer, not what was asked.
+    `Unavailable` nothing was done, after `OutcomeUnknown` call `resolve`. Cancelling a call gives
+    up its answer, not its effect.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -82,17 +83,17 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         return await self._caller.call(calls.Nothing(), "health", calls.Health)
 
     async def whoami(self) -> calls.CallerView:
-        """Return whom the server takes you for, what your token allows there, and until when."""
+        """Return your identity at the server, and the rights and the end of your token."""
         return await self._caller.call(calls.Nothing(), "whoami", calls.CallerView)
 
     async def at_site(self, site: str) -> Client:
-        """Return a client of `site`, which this broker books at, as the same user; it is to be closed.
+        """Return a client of `site`, at which this broker books, for the same user; close it after use.
 
-        The broker gives it a pass for that site alone, and the next one before that runs out: your own token
-        stays here. It is sent only where an older broker gives none, and the token names the site. Raises
-        `NotFound`, and `NotAuthenticated` where there is neither pass nor such a token.
+        The broker gives the client a pass for that site alone, and renews it. Your own token is sent only if
+        an older broker gives no pass and the token names the site. Raises `NotFound`, and `NotAuthenticated`
+        if there is neither a pass nor such a token.
         """
-        # Imported here because few programs go to a site by its broker.
+        # Imported here because few programs call a site by way of its broker.
         from kalends.client.logins.site_ways import settings_at
 
         return Client(await settings_at(site, self.settings, self._caller))
@@ -106,7 +107,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     ) -> calls.CalendarView:
         """Return the free and taken slots of `resource` in ``[start, end)`` that the caller may see.
 
-        Without `end` it is a day from `start`. A notebook shows what is returned as a drawing.
+        Without `end`, a day from `start`. A notebook shows the result as a drawing.
         """
         start_s = self.time_s(start)
         end_s = start_s + CALENDAR_S if end is None else self.period_s(start_s, end)[1]
@@ -129,14 +130,14 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     ) -> Request:
         """Return the request that `find`, `book` and `hold` would send; send nothing.
 
-        `request` is a `Request`, taken as it is, or the text form of its terms together with
-        `duration` and either `at` (the start) or `window` (earliest start, latest end, None leaves
-        an end open; or a text such as ``next week``). `prefer` are times to rather start at: phrases such
-        as ``mornings`` or ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s.
-        `priority` gives a head start in lines, as far as the broker allows it. `agent` chooses among the
-        slots at each site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book`
-        and `hold` upload; `arguments` are handed to it. With `agent_must_run` nothing is booked where it
-        fails at a site. Raises `InvalidInput`, and `TooLarge` for a script's file.
+        `request` is a `Request`, taken as it is, or the text form of its terms together with `duration` and
+        either `at` (the start) or `window` (earliest start, latest end, None leaves an end open; or a text
+        such as ``next week``). `prefer` are preferred times of the start: phrases such as ``mornings`` or
+        ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a head
+        start in wait queues, as far as the broker allows it. `agent` chooses among the slots at each site: a
+        script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and `hold` upload;
+        `arguments` are passed to it. With `agent_must_run` nothing is booked if it fails at a site. Raises
+        `InvalidInput`, and `TooLarge` for a script's file.
         """
         return request_from(
             request,
@@ -154,13 +155,13 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         )
 
     def new_key(self) -> str:
-        """Return a key for one booking or change, to note down before sending it."""
+        """Return a key for one booking or change, to be stored before sending it."""
         return self.settings.surroundings.new_key()
 
     def time_s(self, when: Time, *, where: str = "time", exact: bool = False) -> int:
         """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC.
 
-        With `exact` a text that names a day needs a time of day, too. `where` is the place in errors.
+        With `exact`, a text that names a day also needs a time of day. `where` is the place in errors.
         """
         now_s = int(self.settings.surroundings.wall_clock())
         return time_s(when, now_s=now_s, zone=self.settings.zone, where=where, exact=exact)
@@ -168,13 +169,13 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     def period_s(self, start: Time, end: Time) -> tuple[int, int]:
         """Return both ends of a period in seconds UTC: ``17:00`` as `end` is the first one after the start.
 
-        Raises `InvalidInput`, also for an end, as it was understood, that is not after the start.
+        Raises `InvalidInput`, also if the end, as understood, is not after the start.
         """
         now_s = int(self.settings.surroundings.wall_clock())
         return period_s(start, end, now_s=now_s, zone=self.settings.zone)
 
     def start_s(self, at: Time, *, where: str = "at", exact: bool = True) -> int:
-        """As `time_s`, for a start: a time counted from now (``now+10m``) becomes a full minute."""
+        """Return `when` like `time_s`, for a start: ``now+10m`` is rounded up to a full minute."""
         now_s = int(self.settings.surroundings.wall_clock())
         return start_s(at, now_s=now_s, zone=self.settings.zone, where=where, exact=exact)
 
@@ -191,7 +192,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     ) -> calls.Found:
         """Return the best `count` starts at present, or the refusals if there are none; book nothing.
 
-        With `explain` each start is priced, and the answer tells what stands in the way of better
+        With `explain`, each start is priced, and the answer lists the bookings in the way of better
         ones and how candidates would be polled.
         """
         wanted = self.request(request, duration=duration, at=at, window=window, prefer=prefer)
@@ -204,7 +205,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         return settled(await self._caller.call(body, "lock", calls.RequestView))
 
     async def release(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
-        """Give up what request `id` holds, and its places in lines and on waiting lists."""
+        """Release all slots that request `id` holds, and its places in wait queues and on waiting lists."""
         body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "release", calls.RequestView)
 
@@ -216,7 +217,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     async def move(
         self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
     ) -> calls.RequestView:
-        """Move reservation `id` to start at `to`; it stands as it was when that is refused."""
+        """Move reservation `id` to start at `to`; if that is refused, it stays as it was."""
         return await self._change(id, key, wait_s, start=self.start_s(to, where="to"))
 
     async def place_elsewhere(
@@ -224,10 +225,10 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     ) -> calls.RequestView:
         """Find another site for the job of request `id`.
 
-        It starts at most once, and has not started, or it may run again (`rerun`). It keeps its place until
-        it has another, and where there is none. One that runs goes only where it starts within minutes; it
-        is ended then, and starts anew once it has. Raises `Conflict` where it has ended, or has started and
-        must not start again, and what stood in the way elsewhere.
+        The job must be one that starts at most once and has not started, or that may run again (`rerun`). It
+        keeps its place until it has another. A running job moves only if it starts there within minutes: it
+        is ended, and then restarts. Raises `Conflict` if the job has ended, or has started and must not
+        start again, and the error of the search if there is no other place.
         """
         body = calls.PlaceElsewhere(
             id=await self.full_id(id), key=key or self.new_key(), wait_ms=milliseconds(wait_s)
@@ -258,8 +259,8 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     ) -> calls.RequestView:
         """Shorten reservation `id` `by` some time or to `duration`, or give back units.
 
-        `units` names what each changed resource (``site/name``) keeps; raises `InvalidInput` for more than
-        it has.
+        `units` are the units that each changed resource (``site/name``) keeps; raises `InvalidInput` for more
+        than it has.
         """
         id = await self.full_id(id)
         units = by_name(units, where="units")
@@ -274,18 +275,18 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         return await self._caller.call(calls.Audit(after=after), "audit", calls.Audited)
 
     async def bidders(self) -> calls.Bidders:
-        """Say how each site of a broker answers when it is asked for bids. Needs the scope ``audit``."""
+        """Return statistics of the bids of a broker's sites. Needs the scope ``audit``."""
         return await self._caller.call(calls.ListBidders(), "bidders", calls.Bidders)
 
     async def drain(self, on: bool = True) -> calls.Health:
-        """Take no new claims, or (`on` false) take them again; what is promised is kept."""
+        """Refuse new claims, or (`on` false) accept them again; promises are kept."""
         return await self._caller.call(calls.Drain(on=on), "drain", calls.Health)
 
     async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> calls.Reconciled:
-        """Compare a broker's register with all its sites, and mend what differs.
+        """Compare a broker's register with all its sites, and repair differences.
 
-        Asked of a site: what it has not compared yet. With `go_on` a server whose store was restored takes
-        new bookings though not all has been compared.
+        A site returns the registers that are not compared yet. With `go_on`, a server whose store was
+        restored accepts new bookings before all is compared.
         """
         body = calls.Reconcile(wait_ms=milliseconds(wait_s), go_on=go_on)
         return await self._caller.call(body, "reconcile", calls.Reconciled)
@@ -302,15 +303,15 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         dry_run: bool = False,
         key: str = "",
     ) -> ReclaimView:
-        """Take `resource` back from `at` for `duration`: asks its site, and needs the scope ``admin``.
+        """Reclaim `resource` from `at` for `duration`; calls its site, and needs the scope ``admin``.
 
-        Nothing new is taken there. What is locked, and begins later than `notice` from now, is moved
-        by its broker, or cancelled, and its user is told the `reason`. With `units`, only so many are taken
-        back, and as few reservations are moved as have those; 0 is all. With `dry_run` nothing is done: the
-        answer says what would be.
+        The period accepts nothing new. Reservations that begin later than `notice` from now are moved by
+        their broker, or cancelled, and their users get the `reason`. With `units`, only so many are
+        reclaimed (0: all), and as few reservations are moved as free them. With `dry_run` nothing is
+        changed: the answer shows the expected outcome.
         """
         length = length_s(duration)
-        # Whole days are taken back from the begin of a day.
+        # Whole days are reclaimed from the start of a day.
         start = self.start_s(at, exact=length % CALENDAR_S != 0)
         body = Reclaim(
             key=key or self.new_key(),
@@ -355,7 +356,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         wait_s: float,
         units: Mapping[str, int] | None = None,
     ) -> calls.RequestView:
-        """Look how long `id` is, so that nothing grows by a slip in `shrink` or the other way round."""
+        """Return the present length of `id`, by which `shrink` cannot lengthen, nor `extend` shorten."""
         wanted = NewLength(by, duration, direction)
         id = await self.full_id(id)
         wanted_s = wanted.length_s(await self.show(id))

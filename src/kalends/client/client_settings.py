@@ -1,4 +1,4 @@
-"""What a client is made of: whom it asks, as whom, in which zone, and the clocks and chances around it."""
+"""Settings of a client: its server, identity and zone, and its sources of time and randomness."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _new_key() -> str:
 
 
 class Surroundings(NamedTuple):
-    """Clocks and chances, which tests replace: `clock` gives seconds that never go back, `wall_clock` seconds
+    """Clocks and randomness, which tests replace: `clock` gives seconds that never go back, `wall_clock` is
     UTC, `fraction` random numbers in [0, 1)."""
 
     clock: Callable[[], float] = time.monotonic
@@ -39,10 +39,10 @@ class Surroundings(NamedTuple):
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client reaches its server: `timeout_s` is the longest call beyond the wait that it asks for.
+    """Connection settings of a client: a call takes at most `timeout_s` beyond the wait that it asks for.
 
-    `token`, if there is one, is asked for the token whenever the client connects, and when it is about to run
-    out.
+    `token`, if there is one, is called for the token whenever the client connects, and when the token is
+    about to expire.
     """
 
     access: Access
@@ -53,7 +53,7 @@ class ClientSettings:
     surroundings: Surroundings = field(default_factory=Surroundings)
     token: TokenSource | None = None
     given_up: Callable[[str], None] | None = None
-    """Is told the name of each call that may have changed something, and whose answer nobody waited for."""
+    """Called with the name of each call that may have changed something and was cancelled."""
 
     def open_transport(self) -> Transport:
         """Open the transport. Raises `InvalidInput`."""
@@ -66,7 +66,7 @@ class ClientSettings:
         )
 
     def _transport(self, access: Access) -> Transport:
-        """Import only the one that is used."""
+        """Return the class of the transport; only that one is imported."""
         if self.transport == "session":
             from kalends.client.transports.session import SessionTransport
 
@@ -76,7 +76,7 @@ class ClientSettings:
         return HttpTransport(access)
 
     def sender(self, over: Transport) -> CallSender:
-        """Return what makes calls over an open transport."""
+        """Return the sender of calls over an open transport."""
         around = self.surroundings
         return CallSender(
             over,

@@ -1,4 +1,4 @@
-"""`kalends.connect`: how a client finds its server and its zone."""
+"""`kalends.connect`: a client, with its server and its zone."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def connect(
 ) -> Client:
     """Return a client of the broker or site at `url`.
 
-    Without `url`, or with a `profile`, it is of the server that the command line would call, with the same
-    token, zone and certificates: arguments win over the environment, and that over the user's profile.
+    Without `url`, or with a `profile`, it calls the same server as the command line, with the same
+    token, zone and certificates: arguments override the environment, which overrides the user's profile.
 
-    It connects at its first call; ``async with connect(url) as client`` closes it in the end, and so does
-    ``await client.close()``. `token` is sent where the server asks for one: a text, or a function that is
-    asked for one whenever the client connects. `user` and `groups` name the caller to a server in open mode.
-    `ca` is a file of certificates to trust. Times given as text are read in `zone` (an IANA name; default
-    this computer's). A call takes at most `timeout_s` beyond the wait it asks for, retries included.
-    `transport` "session" sends many calls over one WebSocket, "http" each in a request of its own. `backoff`
-    says how calls are tried again.
+    The client connects at its first call; ``async with connect(url) as client`` closes it at the end, and so
+    does ``await client.close()``. `token` is sent if the server asks for one: a text, or a function that
+    returns one and is called whenever the client connects. `user` and `groups` name the caller to a server
+    in open mode. `ca` is a file of certificates to trust. Times given as text are read in `zone` (an IANA
+    name; default this computer's). A call takes at most `timeout_s` beyond the wait it asks for, retries
+    included. `transport` "session" sends many calls over one WebSocket, "http" each in a separate request.
+    `backoff` sets how calls are retried.
 
     Raises `InvalidInput` for an address, a zone or a time that cannot be used.
     """
@@ -79,21 +79,21 @@ def connect(
 def _meant(
     profile: str, url: str | None, token: str | TokenSource, user: str, ca: str, zone: str
 ) -> Destination:
-    """Return what is meant by these arguments; without an address, by the environment and a profile, too."""
+    """Return the destination of these arguments; without an address, of the environment and a profile."""
     known = token if isinstance(token, str) else ""
     if url is not None and not profile:
         return Destination(url, token=known, user=user, zone=zone, ca=ca)
     given = {"profile": profile, "user": user, "ca": ca, "zone": zone, "token": known}
     given = {name: text for name, text in given.items() if text}
     if url is not None:
-        # Also an empty one: a variable that is not set shall not call another server by mistake.
+        # Also an empty address: an unset variable must not call another server by mistake.
         given["broker"] = url
     meant = destination(given, os.environ)
     return meant if meant.user else dataclasses.replace(meant, user=login_name())
 
 
 def in_surroundings(client: Client, **changed: Any) -> Client:
-    """Return a client as `client` with other fields of its `Surroundings`: for tests."""
+    """Return a copy of `client` with other fields of its `Surroundings`, for tests."""
     settings = client.settings
     surroundings = settings.surroundings._replace(**changed)
     return Client(dataclasses.replace(settings, surroundings=surroundings))

@@ -1,4 +1,4 @@
-"""The same client for code that does not await: every method of `Client`, waiting for its answer."""
+"""The synchronous client: every method of `Client`, waiting for its answer."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _reporting(
 def _iterating(
     method: Callable[Concatenate[Client, P], AsyncIterator[T]],
 ) -> Callable[Concatenate[SyncClient, P], Iterator[T]]:
-    """Wrap a method that yields: each item is waited for when it is asked for."""
+    """Wrap a method that yields; waits for each item when it is requested."""
 
     @wraps(method)
     def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> Iterator[T]:
@@ -116,7 +116,7 @@ class SyncClient:
 
     @property
     def settings(self) -> ClientSettings:
-        """How it reaches its server."""
+        """The settings of the connection to the server."""
         return self._client.settings
 
     request = _at_once(Client.request)
@@ -207,7 +207,7 @@ class SyncClient:
         size: tuple[int, int] = (24, 80),
         whole: bool = False,
     ) -> SyncJobTerminal:
-        """Return a place at a job's terminal, see `Client.attach`."""
+        """Return an attachment to a job's terminal, see `Client.attach`."""
         terminal = self._run(
             self._client.attach(machine, number, keys=keys, size=size, whole=whole)
         )
@@ -222,14 +222,14 @@ class SyncClient:
         seen: queue.SimpleQueue[RequestView | None],
         on_progress: Progress,
     ) -> T:
-        """Run `work` and pass on what it puts into `seen` in this thread, so that it may call the client."""
+        """Run `work`, and pass items that it puts into `seen` to a function in this thread."""
         submitted = self._thread.submit(work)
         submitted.add_done_callback(lambda _: seen.put(None))
         try:
             while (view := seen.get()) is not None:
                 on_progress(view)
         except BaseException:
-            # Also at Ctrl-C: nobody waits for the answer any more.
+            # Also at Ctrl-C, when the answer is no longer wanted.
             submitted.cancel()
             raise
         return answer(submitted)
@@ -256,28 +256,28 @@ class SyncJobTerminal:
 
     @property
     def at_keys(self) -> bool:
-        """Whether what is typed here counts."""
+        """Whether this terminal has the keyboard input."""
         return self._terminal.at_keys
 
     def read(self) -> bytes:
-        """Return what the job writes next, see `JobTerminal.read`."""
+        """Return the next output of the job, see `JobTerminal.read`."""
         data: bytes = self._run(self._terminal.read())
         return data
 
     def write(self, data: bytes) -> None:
-        """Type `data`, see `JobTerminal.write`: another thread is to read meanwhile."""
+        """Send keyboard input, see `JobTerminal.write`; another thread must read at the same time."""
         self._run(self._terminal.write(data))
 
     def end_input(self) -> None:
-        """Tell the program that nothing more is typed, see `JobTerminal.end_input`."""
+        """Send the end of input, see `JobTerminal.end_input`."""
         self._run(self._terminal.end_input())
 
     def resize(self, rows: int, columns: int) -> None:
-        """Tell the size of the window, see `JobTerminal.resize`."""
+        """Send the size of the window, see `JobTerminal.resize`."""
         self._run(self._terminal.resize(rows, columns))
 
     def detach(self) -> None:
-        """Leave; the job goes on."""
+        """Detach; the job continues."""
         self._run(self._terminal.detach())
 
 

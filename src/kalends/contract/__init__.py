@@ -1,1 +1,1 @@
-"""What is said on the wire: messages, calls, their codec, and what proves them."""
+"""The wire: messages, calls, their codec, and proofs."""

@@ -1,8 +1,8 @@
-"""What is said to a peer that knows less: only what it knows, and nothing that would mean something else.
+"""Adaptation of messages to a peer with fewer features, without a change of meaning.
 
-A message is as it is, or without hints that the peer does not know; or it cannot be said to the peer at all,
-and whoever wanted to say it is told the feature that is missing. Nothing is ever half said. The marks that
-this goes by are those of `kalends.core.features`.
+A message is sent unchanged, or without hints that the peer does not know. Otherwise it cannot be sent to the
+peer at all, and its sender gets the missing feature. No message is sent in part. The marks are those of
+`kalends.core.features`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.TupleType)
 
 
 class FieldMark(NamedTuple):
-    """A field's mark, and the value with which it is left out."""
+    """A field's mark, and the value with which the field is left out."""
 
     since: Since
     default: Any
 
 
 class _Unsaid(Exception):
-    """Not to this peer: it does not know the feature."""
+    """A message cannot be sent to this peer, which does not know the feature."""
 
     def __init__(self, feature: Feature) -> None:
         super().__init__(feature.name)
@@ -39,7 +39,7 @@ class _Unsaid(Exception):
 
 
 def fitted(message: T, known: Collection[str]) -> T | Feature:
-    """Return `message` as it is said to a peer with these `known` features; or the one that it lacks."""
+    """Return `message` for a peer with these `known` features, or the feature that the peer lacks."""
     if all(each.name in known for each in features_in(type(message))):
         return message
     try:
@@ -49,14 +49,14 @@ def fitted(message: T, known: Collection[str]) -> T | Feature:
 
 
 def told(answer: T, known: Collection[str]) -> T:
-    """Return `answer` as it is told to a client with these `known` features.
+    """Return `answer` for a client with these `known` features.
 
-    Raises `Conflict` where it cannot be: a word of an answer that has no other `instead` of it.
+    Raises `Conflict` if that is not possible: for a word of an answer that has no `instead`.
     """
     said = fitted(answer, known)
     if isinstance(said, Feature):
         raise Conflict(
-            f"the answer is about {said.words}, of which this client knows nothing",
+            f"the answer is about {said.words}, which this client does not know",
             remedy="upgrade the client",
         )
     return said
@@ -64,18 +64,18 @@ def told(answer: T, known: Collection[str]) -> T:
 
 @cache
 def features_in(kind: type[msgspec.Struct]) -> frozenset[Feature]:
-    """Return the features of all marks in `kind`, and in what it consists of."""
+    """Return the features of all marks in `kind`, and in its parts."""
     return frozenset(each.feature for each in _marks_in(inspect.type_info(kind), set()))
 
 
 def matter_in(kind: type[msgspec.Struct]) -> frozenset[Feature]:
-    """Return those of `features_in` without which some value of `kind` cannot be said at all."""
+    """Return those of `features_in` without which some value of `kind` cannot be sent at all."""
     found = _marks_in(inspect.type_info(kind), set())
     return frozenset(each.feature for each in found if not each.hint and not each.instead)
 
 
 def since_of(kind: type[msgspec.Struct]) -> Feature | None:
-    """Return the feature that `kind` as a whole came with."""
+    """Return the feature that `kind` as a whole was added with."""
     found: Feature | None = getattr(kind, "SINCE", None)
     return found
 
@@ -91,18 +91,18 @@ def marks(kind: type[msgspec.Struct]) -> dict[str, FieldMark]:
 
 
 def since_at(shape: inspect.Type) -> Since | None:
-    """Return the mark beside a type, if it has one."""
+    """Return the mark of a type, if it has one."""
     found = shape.extra.get(MARK) if isinstance(shape, inspect.Metadata) and shape.extra else None
     return found if isinstance(found, Since) else None
 
 
 def bare(shape: inspect.Type) -> inspect.Type:
-    """Return a type without what stands beside it."""
+    """Return a type without its annotations."""
     return bare(shape.type) if isinstance(shape, inspect.Metadata) else shape
 
 
 def parts(shape: inspect.Type) -> Iterator[inspect.Type]:
-    """Return the types that a type is made of, those of the fields of structs left out."""
+    """Return the types that a type is made of, without those of the fields of structs."""
     match bare(shape):
         case inspect.UnionType(types):
             yield from types
@@ -153,7 +153,7 @@ def _struct(value: T, known: Collection[str]) -> T:
         if mark is not None and mark.since.feature.name not in known:
             if not mark.since.hint and old != mark.default:
                 raise _Unsaid(mark.since.feature)
-            # Also where it equals the default: what is left out is that very object.
+            # Also if it equals the default: msgspec leaves out only that very object.
             new = mark.default
         else:
             new = _value(old, field.type, known)
@@ -180,7 +180,7 @@ def _value(value: Any, shape: inspect.Type, known: Collection[str]) -> Any:
 
 
 def _same(old: Any, new: Any) -> Any:
-    """Return `old` where nothing in it has changed: most of a message."""
+    """Return `old` if nothing in it has changed, as in most of a message."""
     return old if all(one is other for one, other in zip(old, new, strict=True)) else new
 
 

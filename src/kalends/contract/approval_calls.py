@@ -1,4 +1,4 @@
-"""The requests that wait for an owner's approval, and the owner's word: calls and answers."""
+"""Calls and answers about requests that need an owner's approval, and the owner's decisions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ListApprovals(Body, frozen=True, kw_only=True):
 
 
 class DecideApproval(Body, frozen=True, kw_only=True):
-    """The owner's word about request `id`, as it was listed with this `revision`; `word` is for its user.
+    """The owner's decision about request `id`, as listed with this `revision`; `word` is for its user.
 
-    The same word again changes nothing; another one is refused.
+    Repeating the decision changes nothing; another decision is refused.
     """
 
     id: RequestId
@@ -30,10 +30,10 @@ class DecideApproval(Body, frozen=True, kw_only=True):
 
 
 class ApprovalView(Answer, frozen=True, kw_only=True):
-    """A request before the owner. It waits `since`, at most `until` (seconds UTC).
+    """A request that needs the owner's approval. It waits `since`, at most `until` (seconds UTC).
 
-    `reservation` is what its user calls it, where that is another id: a change of a reservation has its own.
-    `slots` are those that need the owner's word. `by` has said `word`.
+    `reservation` is the id that its user knows, if that is another: a change of a reservation has its own id.
+    `slots` are those that need the owner's approval. `by` made the decision, with the comment `word`.
     """
 
     id: str
@@ -47,12 +47,12 @@ class ApprovalView(Answer, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     note: str = ""
     change: bool = False
-    """It changes a reservation, which stands until this is decided."""
+    """Whether the request changes a reservation, which stays as it is until the decision."""
     word: str = ""
     by: str = ""
 
 
 class Approvals(Answer, frozen=True, kw_only=True):
-    """Those who wait, the first to be over first."""
+    """The waiting requests; the earliest deadline comes first."""
 
     requests: tuple[ApprovalView, ...]

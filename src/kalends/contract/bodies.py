@@ -1,4 +1,4 @@
-"""The bases of what calls carry: bodies that are checked strictly, answers that may grow."""
+"""Base classes of calls: strictly checked bodies, and answers that may get new fields."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Answer(
     """Base of answers: clients ignore fields that they do not know yet."""
 
     def __repr__(self) -> str:
-        """Return the beginning of all fields that have been set: an interactive session shows it."""
+        """Return the set fields, cut at `REPR_MAX`, for interactive sessions."""
         whole = super().__repr__()
         return whole if len(whole) <= REPR_MAX else f"{whole[: REPR_MAX - 4]}...)"
 
 
 class NotebookForm:
-    """What a notebook shows as HTML."""
+    """An answer that a notebook shows as HTML."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        # Imported here because only notebooks ask for it.
+        # Imported here because only notebooks need it.
         from kalends.contract.pictures import as_html
 
         return as_html(self)

@@ -17,9 +17,9 @@ from kalends.core.limits import JOBS_AT_ONCE_MAX
 class SubmitJobs(Body, frozen=True, kw_only=True):
     """Put `jobs` into the queue of `machine`, in this order; answered once they are durable.
 
-    The first that is refused ends it: those before it are submitted. Repeated with the same `key`, each job
-    is looked up by its place, and what is submitted already is not submitted again. `first` is the place of
-    the first one, if the call goes on with a longer list.
+    Stops at the first job that is refused; the jobs before it are submitted. If the call is repeated with the
+    same `key`, jobs are looked up by their places, and not submitted again. `first` is the place of the first
+    job, if the call continues a longer list.
     """
 
     key: Key
@@ -37,7 +37,7 @@ class MadeJob(Answer, frozen=True, kw_only=True):
 
 
 class SubmittedJobs(Answer, frozen=True, kw_only=True):
-    """What was `made` of the jobs, in their order; `refused` is why the next was not; None: all were."""
+    """The submitted jobs, `made`, in order; `refused` is why the next was not submitted (None: all were)."""
 
     made: tuple[MadeJob, ...]
     refused: Problem | None = None

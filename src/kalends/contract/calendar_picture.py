@@ -16,12 +16,12 @@ from kalends.core.markup import Markup, element, local_time, safe, table, time_e
 WIDTH: Final = 720
 HEIGHT: Final = 96
 MARGIN: Final = 40
-"""Left of the drawing, for the numbers of units."""
+"""Width to the left of the drawing, for the numbers of units."""
 AXIS: Final = 20
 
 TICKS_MAX: Final = 8
 STEPS_MAX: Final = 720
-"""A calendar with more changes is drawn in columns, each with its fullest moment."""
+"""Number of changes above which a calendar is drawn in columns, each with its fullest moment."""
 ROWS_MAX: Final = 40
 
 COLOURS: Final = {
@@ -81,7 +81,7 @@ def _steps(view: CalendarView) -> Sequence[UnitCounts]:
 
 
 def _layers(step: UnitCounts, capacity: int) -> Iterator[_DrawnUnits]:
-    """Yield what is drawn of a step from below, within `capacity`."""
+    """Yield the bars of a step from below, within `capacity`."""
     below = 0
     for state, units in (("locked", step.locked), ("held", step.held), ("available", step.free),
                          (step.rest, capacity)):  # fmt: skip
@@ -128,7 +128,7 @@ def _tick(x: str, label: str) -> tuple[Markup, Markup]:
 
 
 def _ticks(view: CalendarView, zone: tzinfo | None) -> Iterator[tuple[int, str]]:
-    """Yield times at which the zone's clocks are round, a step apart, and how each is labelled."""
+    """Yield round times of the zone, a step apart, with their labels."""
     step_s = round_length_s(max((view.end - view.start) // TICKS_MAX, 1))
     first = local_time(view.start, zone)
     midnight = first.replace(hour=0, minute=0, second=0, tzinfo=None)

@@ -1,4 +1,4 @@
-"""A calendar as steps: what is locked, held and free between one change and the next."""
+"""A calendar as steps: the locked, held and free units between one change and the next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMN_LENGTHS_S = [
     *(hours * 3_600 for hours in (1, 2, 3, 4, 6, 8, 12)),
     *(days * 86_400 for days in (1, 2, 7, 14, 28, 56)),
 ]
-"""Lengths of a column and of the step between labels: people can reckon with these."""
+"""Lengths of a column and of the step between labels: easy numbers for people."""
 
 
 class UnitCounts(NamedTuple):
@@ -30,7 +30,7 @@ class UnitCounts(NamedTuple):
 
     @property
     def rest(self) -> Literal["past", "closed", "unknown"]:
-        """What units are that are neither taken nor free."""
+        """The state of units that are neither taken nor free."""
         return "past" if self.past else "closed" if self.known else "unknown"
 
     @property
@@ -40,7 +40,7 @@ class UnitCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """Columns of `column_s` seconds from `start` on; each with its fullest moment."""
+    """A calendar in columns of `column_s` seconds from `start` on, each with its fullest moment."""
 
     start: int
     column_s: int
@@ -48,7 +48,7 @@ class TimeGrid:
 
 
 def moments(view: CalendarView) -> list[UnitCounts]:
-    """Return the calendar as steps: what is locked, held and free between one change and the next."""
+    """Return the calendar as steps: the locked, held and free units between one change and the next."""
     deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     pieces = [(slot.start, slot.end, slot.units, slot.state) for slot in view.slots]
     pieces += [(start, end, units, "available") for start, end, units in view.free]
@@ -66,14 +66,14 @@ def moments(view: CalendarView) -> list[UnitCounts]:
         locked, held, free = (
             sum(pair) for pair in zip((locked, held, free), deltas[start], strict=True)
         )
-        # What is free of the grain that runs can be booked still.
+        # The rest of the present grain can still be booked.
         known, past = start < view.until, end <= view.now and not free
         steps.append(UnitCounts(start, end, locked, held, free, known, past))
     return steps
 
 
 def grid(view: CalendarView, width: int) -> TimeGrid:
-    """Return the calendar in at most `width` columns of a length that people can reckon with."""
+    """Return the calendar in at most `width` columns of an easy length."""
     length_s = view.end - view.start
     column_s = round_length_s(-(-length_s // width))
     steps, first = moments(view), 0
@@ -91,7 +91,7 @@ def grid(view: CalendarView, width: int) -> TimeGrid:
 
 
 def round_length_s(length_s: int) -> int:
-    """Return the shortest length of time that people can reckon with and that is no shorter."""
+    """Return the shortest easy length of time that is not shorter than this."""
     for candidate in _COLUMN_LENGTHS_S:
         if candidate >= length_s:
             return candidate

@@ -1,7 +1,7 @@
-"""The calls that people and programs make of a broker and of a site: bodies and the one table of them.
+"""The calls of users and programs to brokers and sites: bodies, answers, and the table of all calls.
 
 `OPERATIONS` is the single source of the HTTP routes, of the session calls, of the OpenAPI document
-and of the client: name, method, path, body and answer types, who may call. A field of the body that
+and of the client: name, method, path, types of body and answer, and required scope. A field of the body that
 appears in the path as ``{field}`` is taken from the path.
 """
 
@@ -75,11 +75,11 @@ API_VERSION = 1
 RequestState = Literal["open", "held", "reserved", "failed", "cancelled", "replaced"]
 WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
 Patience = Literal["none", "held", "taken"]
-"""What a request waits for: nothing; what others hold and may give up; also what is taken, until it
-is cancelled (a waiting list)."""
+"""What a request waits for: nothing; slots that others hold and may release; or also locked slots, until
+they are cancelled (a waiting list)."""
 
 
-# Resources and calendars (sites answer for their own; a broker asks the sites that it knows).
+# Resources and calendars (sites answer for their own; a broker asks its sites).
 
 
 class ListResources(Body, frozen=True, kw_only=True):
@@ -87,14 +87,14 @@ class ListResources(Body, frozen=True, kw_only=True):
 
 
 class SiteStatus(Answer, frozen=True, kw_only=True):
-    """A site as the broker sees it, and what it has learned of its bids for jobs.
+    """A site as the broker sees it, with the broker's experience of its bids for jobs.
 
-    It answers within `answer_ms` half of the time (0: it was not asked yet), and a job would wait there for
-    about `wait_s`. It has not answered, and is left alone for `rests_s`; 0: it is asked. The caller's last
-    `learned_jobs` that are known of have run for `learned_share` of their limits: those that were there, or
-    elsewhere where none was. `through` are the virtual sites that it is reached by, with slashes between; "":
-    by none. `version` is that of its kalends when it was connected last ("older": it did not say), and
-    `lacks` what the broker could use, and it does not know.
+    The site answers within `answer_ms` half of the time (0: it was not asked yet), and a job would wait
+    there for about `wait_s`. After a missing answer, it is not asked for `rests_s` (0: it is asked). The
+    caller's last `learned_jobs` ran for `learned_share` of their limits: those at this site, or at others if
+    there were none. `through` are the virtual sites on the way, separated by slashes; "": none. `version` is
+    that of its kalends at the last connection ("older": not reported), and `lacks` are features that the
+    broker knows and the site does not.
     """
 
     site: str
@@ -125,10 +125,10 @@ class ShowCalendar(Body, frozen=True, kw_only=True):
 
 
 class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
-    """`free` lists what the caller could book now: ``(start, end, units)``; `slots` what is taken.
+    """`free` lists the units that the caller could book now: ``(start, end, units)``; `slots` the taken ones.
 
-    Complete up to `until`. Not a promise: others may book meanwhile. Where a batch system stands behind the
-    resource, what others have there was last seen at `as_of`. `rules` are the owner's rules that hold for the
+    Complete up to `until`. Not a promise: others may book in the meantime. If a batch system is behind the
+    resource, bookings by others there were last seen at `as_of`. `rules` are the owner's rules for the
     caller, in words. `now` is the time of the answer: before it nothing is free, and nothing closed.
     """
 
@@ -152,7 +152,7 @@ class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
 
 
 class ClaimView(Answer, frozen=True, kw_only=True):
-    """One resource's part of a reservation; `confirmed` once its site has durably said so."""
+    """One resource's part of a reservation; `confirmed` once its site has durably confirmed it."""
 
     resource: str
     start: int
@@ -170,13 +170,13 @@ class AgentNote(Answer, frozen=True, kw_only=True):
 
 
 class Waiting(Answer, frozen=True, kw_only=True):
-    """What an open request waits for, as last reported.
+    """The state of an open request's wait, as last reported.
 
     `since` and `until` (when it gives up) are seconds UTC; `ahead` is the greatest number of requests
     before it in any queue; `awaited` are the resources, or sites, that it waits for, and `earliest`
-    the start that is tried now (0: any). `listed`: it is on waiting lists for what is locked, and
-    holds nothing meanwhile. `approval`: all of it is held, and the owners of what is awaited are to approve
-    it by `until`.
+    the start that is tried now (0: any). `listed`: it is on waiting lists for locked slots, and holds
+    nothing until then. `approval`: all slots are held, and the owners of the awaited resources must approve
+    the request by `until`.
     """
 
     since: int
@@ -189,7 +189,7 @@ class Waiting(Answer, frozen=True, kw_only=True):
 
 
 class PlacedEnd(Answer, frozen=True, kw_only=True):
-    """A job that was left to a broker ended `at` (seconds UTC) after it ran for `ran_s`, as its site says.
+    """The end of a job that a broker placed: `at` (seconds UTC), after a run of `ran_s`, as its site reports.
 
     `status` is the exit status of its program, or a signal as a negative number.
     """
@@ -205,12 +205,12 @@ class PlacedEnd(Answer, frozen=True, kw_only=True):
 
 
 class PlacedJob(Answer, frozen=True, kw_only=True):
-    """The job `number` of `machine`, at whose site it was submitted.
+    """The place of a job: number `number` on `machine`, at whose site it was submitted.
 
-    `start_by` is when it has nodes at the latest, as its site has promised (seconds UTC); 0: its queue
-    promises no start, and nine in ten such jobs start by `late_start`. `implementation` is the one that it
-    runs in; "": it has but one. `also` are other places that it has as long as it has started at none.
-    `ended` is how it has ended, once its site has said so.
+    `start_by` is the latest start that its site has promised (seconds UTC); 0: its queue promises no start,
+    and nine in ten such jobs start by `late_start`. `implementation` is the name of the implementation that
+    runs; "": there is only one. `also` are the job's other places until it has started at one. `ended` is how
+    it ended, once its site has reported that.
     """
 
     machine: str
@@ -232,10 +232,10 @@ class UnitsOut(Answer, frozen=True, kw_only=True):
 
 
 class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
-    """A request and what became of it.
+    """A request and its outcome.
 
-    `id` stays the same over move, extend and shrink. For ``failed`` the `problem` says why; for
-    ``held`` `expires_at` (seconds UTC) says until when.
+    `id` stays the same over move, extend and shrink. For ``failed``, `problem` is the reason; for
+    ``held``, `expires_at` is the end of the hold (seconds UTC).
     """
 
     id: str
@@ -250,32 +250,32 @@ class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
     expires_at: int = 0
     note: str = ""
     agent: str = ""
-    """The agent that chose, or is to choose: as it was named, and the hash of its script."""
+    """The agent that chose, or will choose: its name in the request, and the hash of its script."""
     script: str = ""
     agent_failed: tuple[str, ...] = ()
-    """The sites at which it has failed in its last round: their default has chosen there."""
+    """The sites at which the agent failed in its last round, where the site's default chose."""
     notes: tuple[AgentNote, ...] = ()
     """Messages that the agent left for its client, oldest first."""
     changing: str = ""
-    """The id of a move, extend or shrink that is under way."""
+    """The id of an open move, extend or shrink."""
     waiting: Waiting | None = None
     """Set while it is ``open`` and queued at a site."""
     placed: PlacedJob | None = None
-    """Of a job that was left to the broker, where it is."""
+    """The place of a job, if the broker placed one."""
     parts: tuple[StepPart, ...] = ()
-    """Of a job in step, which job each part is, in their order; their hosts are known once all have nodes."""
+    """The jobs of the parts of a job in step, in order; their hosts are known once all have nodes."""
     parts_ended_at: int = 0
-    """When the last of them ended (seconds UTC), where the slots were given back since (``cancelled``)."""
+    """When the last part ended (seconds UTC), if the slots were then released (``cancelled``)."""
     recalled_until: int = 0
-    """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
+    """Deadline (seconds UTC) to lock or release a hold that an older request recalls; then it is lost."""
     needs_approval: tuple[str, ...] = ()
-    """Resources of what is held whose owners have to approve it, once it is to be locked."""
+    """Held resources whose owners must approve a lock."""
     priority: int | None = None
-    """What the broker has granted of the priority that was asked for; None where it does not say."""
+    """The priority that the broker granted; None if it does not report it."""
     units_out: tuple[UnitsOut, ...] = ()
     """Units of its slots that cannot be used at present, because of failed nodes for instance."""
     changed: ChangeByOthers | None = None
-    """The last that was made of it without its user; None once the user has changed it since."""
+    """The last change by others; None if the user has changed the request since."""
     problem: Problem | None = None
 
     def __repr__(self) -> str:
@@ -298,15 +298,15 @@ class Book(Body, frozen=True, kw_only=True):
 
     `key` makes the call repeatable: the same key and body give the same reservation, whoever of the
     broker's replicas is asked; the same key with another body is refused (`KeyReused`). Answers
-    after at most `wait_ms`: a request still ``open`` then goes on and can be asked for by id or key.
+    after at most `wait_ms`: a request still ``open`` then continues, and can be shown by id or key.
 
-    `patience` says what it may wait for, and `give_up_at` until when (seconds UTC; 0: a minute for
-    what is held, the last possible start for what is taken). Without patience it fails at once if a site
-    does not answer; else it waits for that site. What has failed keeps its key. With `hold` and patience
-    "taken" the slots are held for `hold_s` from the moment they are free.
+    `patience` is what the request may wait for, and `give_up_at` its deadline (seconds UTC; 0: a minute for
+    held slots, the last possible start for locked ones). Without patience the request fails at once if a site
+    does not answer; otherwise it waits for that site. A failed request keeps its key. With `hold` and
+    patience "taken" the slots are held for `hold_s` from the moment they are free.
 
-    `job` is to run in step on all that is booked, each part on its machine, or what `jobs` names for some of
-    them; without `job` the others are only booked. Then it also answers which job each part is (`parts`).
+    `job` runs in step on all booked machines, or `jobs` on some of them; without `job` the others are only
+    booked. The answer then has the job of each part (`parts`).
     """
 
     key: Key
@@ -323,7 +323,7 @@ class Book(Body, frozen=True, kw_only=True):
 class Find(Body, frozen=True, kw_only=True):
     """Find the best `count` starts at which `request` is free now; nothing is booked.
 
-    With `explain` the answer also prices each start, tells what stands in the way of better ones, and
+    With `explain` the answer also prices each start, lists the bookings in the way of better ones, and
     shows how candidates would be polled.
     """
 
@@ -333,11 +333,11 @@ class Find(Body, frozen=True, kw_only=True):
 
 
 class Price(Answer, frozen=True, kw_only=True):
-    """What a start would cost others, as far as the asker may see.
+    """The cost of a start to others, as far as the caller may see it.
 
     `idle_unit_s`: units x seconds left in gaps too short for another booking like it, more than
     without it; `delays`: queued requests whose next possible start it would take away; `delayed_jobs` of the
-    queues of machines, the worst of them by `longest_delay_s`: whoever asks the sites fills these in.
+    queues of machines, the longest delay of them being `longest_delay_s`: the client fills these in.
     """
 
     idle_unit_s: int = 0
@@ -347,7 +347,7 @@ class Price(Answer, frozen=True, kw_only=True):
 
 
 class Candidate(Answer, frozen=True, kw_only=True):
-    """`weight` is what the preferences are worth at this start; `alternative` counts from 0."""
+    """A possible start; `weight` is the sum of met preferences, and `alternative` counts from 0."""
 
     start: int
     end: int
@@ -366,7 +366,7 @@ class Obstacle(Answer, frozen=True, kw_only=True):
 
 
 class PollPoint(Answer, frozen=True, kw_only=True):
-    """Polling `polled` of the candidates: the expected delay, and the chance that it is enough."""
+    """A poll of `polled` candidates: the expected delay, and the chance that they are enough."""
 
     polled: int
     delay_ms: float
@@ -388,14 +388,14 @@ class PollView(Answer, frozen=True, kw_only=True):
 
 
 class Found(Answer, NotebookForm, frozen=True, kw_only=True):
-    """`candidates` best first; when there is none, `refusals` say which resource stands in the way.
+    """Possible starts, best first; if there is none, `refusals` name the resources in the way.
 
-    With `explain`, `obstacles` are the fewest bookings, as far as the asker may see them, that would
-    have to move: for any start at all, or for the best one that the owners' rules allow, where that is
-    better than all candidates. Without `fewest`: these are enough, but fewer might be; with no obstacles,
-    nothing was found within the work that one call may cost. `as_of` says when sites last saw what the batch
-    systems behind their resources have, for those of the candidates. `approval` are the resources of the
-    candidates whose owners have to approve what the asker books.
+    With `explain`, `obstacles` are the fewest bookings, as far as the caller may see them, that would have
+    to move: for any start at all, or for the best one that the owners' rules allow, if that is better than
+    all candidates. Without `fewest`, these are enough, but fewer might be. No obstacles means that none were
+    found within the work allowed for one call. `as_of` is when sites last saw the bookings in the batch
+    systems behind the candidates' resources. `approval` are the candidates' resources whose owners must
+    approve the caller's bookings.
     """
 
     candidates: tuple[Candidate, ...]
@@ -418,25 +418,24 @@ class ById(Body, frozen=True, kw_only=True):
 
 
 class Finish(Body, frozen=True, kw_only=True):
-    """Lock, release or cancel; repeating one that has happened answers the same again."""
+    """Lock, release or cancel; a repeated call gives the same answer."""
 
     id: RequestId
     wait_ms: WaitMs = 30_000
 
 
 class PlaceJob(Body, frozen=True, kw_only=True):
-    """Let sites bid for `job`, which names no machine, and submit it where it ends first.
+    """Ask sites to bid for `job`, which names no machine, and submit it where it ends first.
 
     `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name,
-    ``through`` the virtual sites that it is reached by); a site that cannot end it by `end_by` (seconds UTC;
-    0: whenever) does not count. With `prefer` it may end so much later on some machines; the sites `homes`
-    are always asked, and of a virtual site one of its sites. With `implementations` each machine is asked for
-    the one of them that would end first there: its program, nodes and limit are in the place of those of
-    `job`, which are those of one of them. `pick` is the source of a script whose ``pick(bids)`` orders the
-    bids. `redundant`: it gets a place at two sites, where two bid, and starts at the first that comes up;
-    so it starts at most once, whether `job` says that or not, unless it may run again. `by_limits`: bids are
-    compared as if it ran to its limit, whatever was learned of earlier jobs. `key` and `wait_ms` are as in
-    `Book`.
+    ``through`` the virtual sites on the way to it); bids that end after `end_by` (seconds UTC; 0: no limit)
+    do not count. `prefer` are the delays that some machines are worth. The sites `homes` are always asked;
+    of a virtual site, one of its sites is. With `implementations` each machine is asked for the one that
+    would end first there, whose program, nodes and limit replace those of `job`, which are those of one of
+    them. `pick` is the source of a script whose ``pick(bids)`` orders the bids. A `redundant` job gets a
+    place at two sites, if two bid, and starts at the first that can; so it starts at most once, even if
+    `job` does not ask for that, unless it may run again. With `by_limits`, bids are compared by the limit of
+    the job, not by the run times of earlier jobs. `key` and `wait_ms` are as in `Book`.
     """
 
     key: Key
@@ -460,10 +459,10 @@ class PlaceJob(Body, frozen=True, kw_only=True):
 
 
 class PlaceElsewhere(Body, frozen=True, kw_only=True):
-    """Find another site for a job that was left to a broker.
+    """Find another site for a job that a broker placed.
 
-    It keeps its place until it has another. For jobs that start at most once, and have not started, and for
-    those that may run again: one that runs goes only where it starts within minutes, and is ended then.
+    The job keeps its place until it has another. It must be one that starts at most once and has not started,
+    or one that may run again: a running one moves only if it starts there within minutes, and is then ended.
     `key` and `wait_ms` are as in `Book`.
     """
 
@@ -473,10 +472,10 @@ class PlaceElsewhere(Body, frozen=True, kw_only=True):
 
 
 class Change(Body, frozen=True, kw_only=True):
-    """Replace a reservation by the same resources at another time: the old stands until it is decided.
+    """Replace a reservation by the same resources at another time; the old one stays until the decision.
 
     `start` 0 keeps the start (extend, shrink); `duration_s` 0 keeps every stage's length (move);
-    `units` names the new amounts of resources that change theirs.
+    `units` are the new amounts of the resources that change.
     """
 
     id: RequestId
@@ -494,7 +493,7 @@ class ListRequests(Body, frozen=True, kw_only=True):
     everyone: bool = False
     count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 100
     before: str = ""
-    """Only requests older than this id: for the next page."""
+    """List only requests older than this id, for the next page."""
 
 
 class Requests(Answer, frozen=True, kw_only=True):
@@ -521,13 +520,13 @@ class Watch(Body, frozen=True, kw_only=True):
     """Return events of the caller's requests after number `after`; wait up to `wait_ms` for the first."""
 
     after: Annotated[int, Meta(ge=-1)] = -1
-    """-1: from now on."""
+    """Number of the last event seen; -1: only events from now on."""
     id: str = ""
     wait_ms: WaitMs = 30_000
 
 
 class Events(Answer, frozen=True, kw_only=True):
-    """`next` is what to pass as `after` in the following call."""
+    """Events; `next` is the `after` of the next call."""
 
     events: tuple[Event, ...]
     next: int
@@ -537,7 +536,7 @@ class Events(Answer, frozen=True, kw_only=True):
 
 
 class UploadAgent(Body, frozen=True, kw_only=True):
-    """Keep `source` under `name`, for the caller alone; repeating is harmless, a new source replaces.
+    """Store `source` under `name`, for the caller alone; a new source replaces the old one.
 
     Raises `InvalidInput` for a script that breaks rules of the language: `refusals` has all of them.
     """
@@ -557,14 +556,14 @@ class ListAgents(Body, frozen=True, kw_only=True):
 
 
 class AgentView(Answer, frozen=True, kw_only=True):
-    """A script as its owner sees it; `source` only where one script is asked for."""
+    """A script as its owner sees it; `source` only if one script was requested."""
 
     name: str
     script: ScriptHash
     size_bytes: int
     uploaded_at: int
     functions: tuple[str, ...] = ()
-    """Which of ``choose`` and ``recall`` it defines."""
+    """The functions that the script defines: ``choose``, ``recall``."""
     source: str = ""
 
 
@@ -573,7 +572,7 @@ class Agents(Answer, frozen=True, kw_only=True):
 
 
 class TellAgent(Body, frozen=True, kw_only=True):
-    """Leave `value` for the agent of an open request, or let another `agent` go on from its next round.
+    """Leave `value` for the agent of an open request, or replace the agent by `agent` from the next round on.
 
     `key` makes the call repeatable.
     """
@@ -586,7 +585,7 @@ class TellAgent(Body, frozen=True, kw_only=True):
 
 
 class ListRuns(Body, frozen=True, kw_only=True):
-    """Records of the caller's runs at this site, newest first; of one request where `id` is given."""
+    """List records of the caller's runs at this site, newest first; with `id`, of one request."""
 
     id: RequestId | Literal[""] = ""
     count: Annotated[int, Meta(ge=1, le=1_000)] = 50
@@ -597,7 +596,7 @@ class RunRef(Body, frozen=True, kw_only=True):
 
 
 class RunView(Answer, frozen=True, kw_only=True):
-    """One run of a script at a site. `record` is what `kalends agent replay` needs: MessagePack."""
+    """One run of a script at a site; `record` is the input of `kalends agent replay`, in MessagePack."""
 
     run: str
     at_ms: int
@@ -630,11 +629,11 @@ class ListBidders(Body, frozen=True, kw_only=True):
 
 
 class BidderView(Answer, frozen=True, kw_only=True):
-    """What a site has answered to this broker, which asked for bids, since the broker was started.
+    """Statistics of a site's bids to this broker, since the start of the broker.
 
-    It was `asked`; `bid` in time, or `late`; `refused` by reason; or was `silent` to the deadline. Its bid
-    was `chosen`, and the job `placed` there once it had promised. `there` of these have not ended, as it has
-    said, or was foreseen when they were placed; the first ends at `next_end` at the latest (seconds UTC; 0:
+    Counts: `asked` for bids; `bid` in time, or `late`; `refused`, by reason; `silent` up to the deadline.
+    `chosen` bids were the best, and `placed` jobs then got a place. `there` of these have not ended, by the
+    site's reports or by their expected ends; the first ends at `next_end` at the latest (seconds UTC; 0:
     there is none). `status` is what every user sees.
     """
 
@@ -651,7 +650,7 @@ class BidderView(Answer, frozen=True, kw_only=True):
 
 
 class Bidders(Answer, frozen=True, kw_only=True):
-    """`herd`: the share of all questions that the busiest tenth of the sites gets."""
+    """Statistics of all sites; `herd` is the busiest tenth of the sites' share of all questions."""
 
     bidders: tuple[BidderView, ...]
     herd: float = 0.0
@@ -659,11 +658,11 @@ class Bidders(Answer, frozen=True, kw_only=True):
 
 class Audit(Body, frozen=True, kw_only=True):
     after: str = ""
-    """Page: only request ids after this one."""
+    """List only request ids after this one, for the next page."""
 
 
 class AuditClaim(Answer, frozen=True, kw_only=True):
-    """A claim as a site has it; `state` here tells prepared from held."""
+    """A claim as a site has it; `state` distinguishes prepared from held."""
 
     id: str
     att: int
@@ -684,11 +683,11 @@ class AuditRecord(Answer, frozen=True, kw_only=True):
 
 
 class Audited(Answer, frozen=True, kw_only=True):
-    """`problems` is empty when all invariants that can be seen here hold; `settled` was a problem since the
-    server was started, and is over.
+    """The result of an audit: `problems` is empty if all invariants that can be seen here hold; `settled` are
+    problems since the start of the server that have ended.
 
-    A broker's first page also tells where a site has other claims than the register has decided; sites that
-    were not compared are `unreached`.
+    A broker's first page also has the differences between its register and the claims of the sites; sites
+    that were not compared are `unreached`.
     """
 
     claims: tuple[AuditClaim, ...] = ()
@@ -700,10 +699,10 @@ class Audited(Answer, frozen=True, kw_only=True):
 
 
 class Reconcile(Body, frozen=True, kw_only=True):
-    """A broker compares its register with every site, mends what can be mended, and names the rest.
+    """Compare a broker's register with every site, repair differences, and list losses.
 
-    A site is asked what it has not compared yet. With `go_on` a site, or a broker whose register was
-    restored, takes new bookings though not all have been compared.
+    A site returns the registers that are not compared yet. With `go_on` a site, or a broker whose register
+    was restored, accepts new bookings before all are compared.
     """
 
     wait_ms: WaitMs = 30_000
@@ -711,7 +710,7 @@ class Reconcile(Body, frozen=True, kw_only=True):
 
 
 class LostReservation(Answer, frozen=True, kw_only=True):
-    """A reservation that its site has forgotten, and has no room for any more: `blockers` have it."""
+    """A reservation that its site has lost, and whose slots other requests, `blockers`, have now."""
 
     id: str
     user: str
@@ -720,10 +719,10 @@ class LostReservation(Answer, frozen=True, kw_only=True):
 
 
 class SiteReconciled(Answer, frozen=True, kw_only=True):
-    """How the comparison with one site ended.
+    """The result of the comparison with one site.
 
-    `relocked` were forgotten by the site, `cancelled` were ghosts there, `recovered` were forgotten by
-    the register; `lost` could not be made good.
+    `relocked` were lost by the site, `cancelled` were cancelled ones that it still had, `recovered` were
+    lost by the register; `lost` could not be repaired.
     """
 
     site: str
@@ -735,12 +734,13 @@ class SiteReconciled(Answer, frozen=True, kw_only=True):
 
 
 class Reconciled(Answer, frozen=True, kw_only=True):
-    """How far comparisons have come.
+    """The progress of comparisons.
 
-    A broker gives the `sites` whose comparison has ended, those still `comparing` with the number of
-    reservations that the present pass has looked at, and those that were `unreached`. A site gives `at_risk`:
-    for each register that has not compared since the site started, the number of its reservations.
-    `recovering`: the site's store was restored to an earlier state, and it takes nothing new yet.
+    A broker returns the `sites` whose comparison has ended, those still `comparing` with the number of
+    reservations that the present pass has compared, and those that were `unreached`. A site returns
+    `at_risk`: for each register that has not compared since the site started, the number of its
+    reservations. `recovering`: the site's store was restored to an earlier state, and the site accepts
+    nothing new yet.
     """
 
     sites: tuple[SiteReconciled, ...] = ()
@@ -751,13 +751,13 @@ class Reconciled(Answer, frozen=True, kw_only=True):
 
 
 class Drain(Body, frozen=True, kw_only=True):
-    """Take no new claims (`on`), or take them again; what is promised is kept."""
+    """Refuse new claims (`on`), or accept them again; promises are kept."""
 
     on: bool
 
 
 Role = Literal["site", "broker", "virtual"]
-"""What a server is."""
+"""The role, name and status of a server."""
 
 
 class Health(Answer, frozen=True, kw_only=True):
@@ -769,12 +769,12 @@ class Health(Answer, frozen=True, kw_only=True):
 
 
 class CallerView(Answer, frozen=True, kw_only=True):
-    """Whom the server called `server` takes the caller for, and what the caller's token allows there.
+    """The caller's identity at the server called `server`, and the rights of the caller's token there.
 
-    `user` and `groups` have the `realm` of the issuer, if it has one, at their end. `key` is the id of the
-    key that vouches for them; "open": everybody is believed. The token is for the servers that accept one of
-    `audiences` (the first of them; older servers do not say). It is good until `expires_at` (0: for
-    ever), and it is `now` on the server's clock (seconds UTC).
+    `user` and `groups` end with the `realm` of the issuer, if it has one. `key` is the id of the key that
+    vouches for them; "open": the server asks for no token. The token is for the servers that accept one of
+    `audiences` (the first of them; older servers do not report any). It is valid until `expires_at` (0: no
+    end); `now` is the time of the server's clock (seconds UTC).
     """
 
     server: str
@@ -790,17 +790,17 @@ class CallerView(Answer, frozen=True, kw_only=True):
 
 
 Scope = Literal["", "any", "use", "audit", "admin", "broker"]
-"""What a token must allow: "" is open to everyone, "any" to every token that is believed, "use" to users.
+"""The scope that a call needs: "" is open to all, "any" to every accepted token, "use" to users.
 
 "broker" vouches for users.
 """
 
 
 Changes = Literal["nothing", "something", "request"]
-"""What a call changes at the server, so what is open when its answer is lost.
+"""The kind of change by a call, which decides what a lost answer means.
 
-"nothing": the call only looks, and a lost answer means that nothing was done. "something": the change may
-have been carried out. "request": so may this one, and the call `by_key` finds the outcome by the key.
+"nothing": the call changes nothing. "something": the change may have been carried out. "request": likewise,
+and the call `by_key` finds the outcome by the key.
 """
 
 
@@ -832,21 +832,21 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("health", "nothing", "GET", "/healthz", Nothing, Health, "", _ALL,
               "Report the health of the server"),
     Operation("whoami", "nothing", "GET", "/v1/whoami", Nothing, CallerView, "any", _ALL,
-              "Say whom the server takes the caller for"),
+              "Show the caller's identity at the server"),
     Operation("resources", "nothing", "GET", "/v1/resources", ListResources, Resources, "use", _BOTH,
               "List the resources that the caller may see"),
     Operation("calendar", "nothing", "POST", "/v1/calendar", ShowCalendar, CalendarView, "use", _BOTH,
-              "Show the slots of a resource, and what the caller could book"),
+              "Show the slots of a resource, taken and free for the caller"),
     Operation("find", "nothing", "POST", "/v1/find", Find, Found, "use", _BROKER,
               "Find possible starts of a request; book nothing"),
     Operation("book", "request", "POST", "/v1/requests", Book, RequestView, "use", _BROKER,
               "Book or hold every part of a request, or nothing"),
     Operation("job_place", "request", "POST", "/v1/requests/jobs", PlaceJob, RequestView, "use", _BROKER,
-              "Submit a job where it ends first, by the bids of sites"),
+              "Submit a job to the site that bids the earliest end"),
     Operation("job_place_elsewhere", "request", "POST", "/v1/requests/{id}/elsewhere", PlaceElsewhere,
-              RequestView, "use", _BROKER, "Find another site for a job that has not started"),
+              RequestView, "use", _BROKER, "Find another site for a job"),
     Operation("by_key", "nothing", "POST", "/v1/requests/by-key", ByKey, RequestView, "use", _BROKER,
-              "Look up a request by its idempotency key, to settle an unknown outcome"),
+              "Look up a request by its idempotency key, to resolve an unknown outcome"),
     Operation("list", "nothing", "POST", "/v1/requests/list", ListRequests, Requests, "use", _BROKER,
               "List the caller's requests, newest first"),
     Operation("show", "nothing", "GET", "/v1/requests/{id}", ById, RequestView, "use", _BROKER,
@@ -864,15 +864,15 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("watch", "nothing", "POST", "/v1/watch", Watch, Events, "use", _BROKER,
               "Follow the events of the caller's requests"),
     Operation("notify_list", "nothing", "GET", "/v1/notices", ListNoticeAddresses, NoticeAddresses, "use",
-              _BROKER, "List where the caller is told of changes by others"),
+              _BROKER, "List the caller's addresses for notices"),
     Operation("notify_add", "something", "POST", "/v1/notices", AddNoticeAddress, NoticeAddressView, "use",
-              _BROKER, "Tell the caller of changes by others by mail or by a webhook"),
+              _BROKER, "Add a mail address or a webhook for the caller's notices"),
     Operation("notify_remove", "something", "POST", "/v1/notices/remove", NoticeAddressRef,
-              NoticeAddressView, "use", _BROKER, "Tell the caller no more at an address"),
+              NoticeAddressView, "use", _BROKER, "Remove an address for the caller's notices"),
     Operation("notify_test", "something", "POST", "/v1/notices/test", NoticeAddressRef, NoticeAddressView,
               "use", _BROKER, "Send a test notice to an address of the caller"),
     Operation("site_pass", "nothing", "POST", "/v1/passes", AskSitePass, SitePass, "use", _BROKER,
-              "Give the caller a pass for a site, in the place of the caller's own token"),
+              "Give the caller a pass for a site, instead of the caller's own token"),
     Operation("agent_upload", "something", "POST", "/v1/agents", UploadAgent, AgentView, "use", _BROKER,
               "Check a script and store it under a name"),
     Operation("agent_list", "nothing", "GET", "/v1/agents", ListAgents, Agents, "use", _BROKER,
@@ -880,7 +880,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("agent_show", "nothing", "GET", "/v1/agents/{name}", AgentRef, AgentView, "use", _BROKER,
               "Show a script of the caller, with its source"),
     Operation("agent_delete", "something", "POST", "/v1/agents/{name}/delete", AgentRef, AgentView, "use",
-              _BROKER, "Delete a script; open requests keep it"),
+              _BROKER, "Delete a script; open requests still use it"),
     Operation("agent_tell", "something", "POST", "/v1/requests/{id}/agent", TellAgent, RequestView, "use",
               _BROKER, "Send a message to a request's agent, or replace the agent"),
     Operation("agent_runs", "nothing", "POST", "/v1/runs", ListRuns, Runs, "use", _SITE,
@@ -890,7 +890,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("audit", "nothing", "POST", "/v1/audit", Audit, Audited, "audit", _BOTH,
               "List all claims or decisions, and every violated invariant"),
     Operation("bidders", "nothing", "GET", "/v1/bidders", ListBidders, Bidders, "audit", _BROKER_OR_VIRTUAL,
-              "Say how each site answers when it is asked for bids"),
+              "Show statistics of the sites' bids"),
     Operation("drain", "something", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,
               "Refuse new claims, or accept them again"),
     Operation("reconcile", "something", "POST", "/v1/reconcile", Reconcile, Reconciled, "admin", _BOTH,
@@ -900,7 +900,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("reclaims", "nothing", "GET", "/v1/reclaims", ListReclaims, Reclaims, "admin", _SITE,
               "List the reclaimed periods, and the reservations still in them"),
     Operation("approvals", "nothing", "GET", "/v1/approvals", ListApprovals, Approvals, "admin", _SITE,
-              "List the requests that wait for the owner's approval"),
+              "List the requests that need the owner's approval"),
     Operation("approval_decide", "something", "POST", "/v1/approvals/{id}", DecideApproval, ApprovalView,
               "admin", _SITE, "Approve a request, or decline it"),
     Operation("job_submit", "something", "POST", "/v1/jobs", SubmitJob, Submitted, "use", _SITE,
@@ -908,34 +908,34 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("jobs_submit", "something", "POST", "/v1/jobs/many", SubmitJobs, SubmittedJobs, "use", _SITE,
               "Submit many jobs to a machine's queue"),
     Operation("jobs", "nothing", "POST", "/v1/jobs/list", ListJobs, Jobs, "use", _SITE,
-              "List jobs, with the predicted starts of those that wait"),
+              "List jobs, with the predicted starts of waiting ones"),
     Operation("job", "nothing", "POST", "/v1/jobs/show", JobRef, JobView, "use", _SITE, "Show one job"),
     Operation("job_watch", "nothing", "POST", "/v1/jobs/watch", WatchJob, JobNews, "use", _SITE,
-              "Wait until there is news of a job"),
+              "Wait for a change of a job"),
     Operation("jobs_watch", "nothing", "POST", "/v1/jobs/moved", WatchJobs, MovedJobs, "use", _SITE,
-              "Wait until any of the caller's jobs has moved"),
+              "Wait for a change of any of the caller's jobs"),
     Operation("job_change", "something", "POST", "/v1/jobs/change", ChangeJob, JobView, "use", _SITE,
               "Hold, release or kill a job"),
     Operation("job_output", "nothing", "POST", "/v1/jobs/output", ReadOutput, JobOutput, "use", _SITE,
-              "Read what a job has written"),
+              "Read the output of a job"),
     Operation("job_usage", "nothing", "POST", "/v1/jobs/usage", ShowUsage, UsageView, "use", _SITE,
               "Sum up the node-seconds used, by user and project"),
     Operation("slots", "nothing", "POST", "/v1/slots", ReadSlots, SlotPage, "use", _SITE,
-              "List reservations of a batch system, with what jobs used in them"),
+              "List reservations of a batch system, with their use by jobs"),
     Operation("job_history", "nothing", "POST", "/v1/jobs/history", ReadHistory, HistoryPage, "use", _SITE,
-              "List the jobs that are over, with all that they used"),
+              "List ended jobs, with all that they used"),
     Operation("machine_plan", "nothing", "POST", "/v1/machines/plan", ShowPlan, MachinePlan, "use", _SITE,
               "Show the schedule of a machine, with its free nodes"),
     Operation("machine_gaps", "nothing", "POST", "/v1/machines/gaps", FindGaps, MachineGaps, "use", _SITE,
-              "Say which jobs would start on a machine at once"),
+              "List the gaps in which a job would start on a machine at once"),
     Operation("machine_delays", "nothing", "POST", "/v1/machines/delays", FindDelays, MachineDelays, "use",
-              _SITE, "Say which waiting jobs a reservation would delay"),
+              _SITE, "List the waiting jobs that a reservation would delay"),
     Operation("machine_nodes", "something", "POST", "/v1/machines/nodes", ServeNodes, MachineLoad, "admin",
               _SITE, "Drain, fail or resume nodes of a machine"),
     Operation("machine_policy", "something", "POST", "/v1/machines/policy", SetPolicy, MachineLoad, "admin",
               _SITE, "Switch the policy of a machine's queue"),
     Operation("machine_replan", "something", "POST", "/v1/machines/replan", Replan, NewPlan, "admin", _SITE,
-              "Make the plan of a machine's queue anew"),
+              "Recompute the plan of a machine's queue"),
     Operation("reclaim_end", "something", "POST", "/v1/reclaims/{key}/end", ReclaimRef, ReclaimView, "admin",
               _SITE, "Withdraw a reclaim; the period can be booked again"),
 )  # fmt: skip
@@ -955,13 +955,13 @@ class Call(_CallHead, frozen=True, forbid_unknown_fields=True):
 
 
 class UnreadCall(_CallHead, frozen=True, forbid_unknown_fields=True):
-    """A `Call` as a server takes it from a frame: nothing of `body` has been built yet."""
+    """A `Call` as a server reads it from a frame, with `body` not decoded yet."""
 
     body: msgspec.Raw = msgspec.Raw(b"\x80")
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Exactly one of `answer` and `problem`."""
+    """The reply to a call: exactly one of `answer` and `problem`."""
 
     number: int
     answer: object = None

@@ -1,6 +1,6 @@
 """Bytes to validated types and back: MessagePack (`msgpack`) and JSON, with limits.
 
-Whatever has a type is checked against it as it is built, and an error names the path. The body of a user's
+Values are checked against their types as they are built, and an error names the path. The body of a user's
 call is read in two steps, because equal numbers are equal in every form: into plain values, whose number is
 bounded, and from those by `kalends.core.conversion` into its type.
 """
@@ -33,7 +33,7 @@ _MSGPACK = msgspec.msgpack.Encoder()
 _SKIPPED: Final = msgspec.msgpack.Decoder(msgspec.Raw)
 
 _JSON_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-"""A text, or what begins as one and has no end; it never looks at a byte twice."""
+"""A text, or the beginning of one without an end; no byte is read twice."""
 
 
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -48,7 +48,7 @@ def encode_json(value: object) -> bytes:
 
 
 def decode_msgpack(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:
-    """`body` as a `kind`, checked as it is built.
+    """Return `body` as a `kind`, checked as it is built.
 
     Raises `TooLarge` beyond `bytes_max`, `InvalidInput` (with the path) for anything that is not
     exactly a `kind`. For types without free-form parts; `plain_msgpack` is for the others.
@@ -61,10 +61,10 @@ def decode_msgpack(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_B
 
 
 def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """One frame between servers, in one pass: at most `limits.FRAME_BYTES_MAX`, checked as it is built.
+    """Return one frame between servers, of at most `limits.FRAME_BYTES_MAX`, checked as it is built.
 
     For types without free-form parts, of which a hostile body can make us build nothing else. Raises
-    as `decode_msgpack`.
+    like `decode_msgpack`.
     """
     check_size(body, limits.FRAME_BYTES_MAX)
     try:
@@ -75,7 +75,7 @@ def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
 
 
 def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:
-    """As `decode_msgpack`, from JSON."""
+    """Return JSON as a type, like `decode_msgpack`."""
     check_size(body, bytes_max)
     try:
         return msgspec.json.decode(body, type=kind)
@@ -99,7 +99,7 @@ def plain_msgpack(body: bytes) -> Any:
         return built
 
     try:
-        # Passes over everything without building it. What a list claims to hold is there from here on.
+        # Skips everything without building it. After this, lists have as many entries as they claim.
         _SKIPPED.decode(body)
         return msgpack.unpackb(
             body, strict_map_key=True, max_ext_len=0, object_hook=counted, list_hook=counted,
@@ -117,7 +117,7 @@ def is_map(packed: memoryview) -> bool:
 
 
 def plain_json(body: bytes) -> Any:
-    """As `plain_msgpack`, from JSON; the values are counted before any is built."""
+    """Return the plain values of JSON, like `plain_msgpack`; counts the values before building any."""
     marks = {mark: body.count(mark) for mark in (b"{", b"[", b",")}
     if _exceed(marks.values()):
         outside_texts = _JSON_TEXT.sub(b"", body)
@@ -152,7 +152,7 @@ def _wrong(error: Exception, kind: object, form: str) -> InvalidInput:
 def check_size(body: bytes, bytes_max: int) -> None:
     if len(body) > bytes_max:
         raise TooLarge(
-            f"{len(body)} bytes, at most {bytes_max} are taken",
+            f"{len(body)} bytes, at most {bytes_max} are allowed",
             where="body",
             remedy="split the request",
         )
@@ -161,9 +161,9 @@ def check_size(body: bytes, bytes_max: int) -> None:
 def messages_in_frame(
     sizes: Iterable[int], head_bytes: int, bytes_max: int = limits.FRAME_BYTES_MAX
 ) -> int:
-    """Return how many waiting messages of these sizes in bytes the next frame carries.
+    """Return how many of the waiting messages, of these sizes in bytes, fit into the next frame.
 
-    The first goes in any case; more as far as the frame, with its head, stays within `bytes_max`.
+    At least the first; more while the frame, with its head, stays within `bytes_max`.
     """
     count, size = 0, head_bytes
     for length in islice(sizes, limits.FRAME_MESSAGES_MAX):

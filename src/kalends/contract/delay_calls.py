@@ -1,4 +1,4 @@
-"""What a reservation of nodes would delay: the call, and its answer."""
+"""The call for the jobs that a reservation of nodes would delay, and its answer."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class DelayedJob(Answer, frozen=True, kw_only=True):
 
 
 class StartDelays(Answer, frozen=True, kw_only=True):
-    """What a reservation at `start` would delay: so many `jobs`, the worst by `longest_s`.
+    """The delays by a reservation at `start`: the number of `jobs`, and the longest delay, `longest_s`.
 
-    -1 jobs: it has no room there. `own` are those of the caller.
+    -1 jobs: the reservation does not fit there. `own` are the caller's jobs.
     """
 
     start: int
@@ -43,7 +43,7 @@ class StartDelays(Answer, frozen=True, kw_only=True):
 
 
 class MachineDelays(Answer, frozen=True, kw_only=True):
-    """As things stood at `made_at`, if all run as long as they asked for, and nobody else comes."""
+    """Delays as of `made_at`, if all jobs run to their limits and no more are submitted."""
 
     made_at: int
     starts: tuple[StartDelays, ...]

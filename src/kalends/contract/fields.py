@@ -1,4 +1,4 @@
-"""What calls of users and messages between servers both carry."""
+"""Types in both calls of users and messages between servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 
 EndWord = Literal["exit", "limit", "killed", "node-failed", "not-started", "lost", "withdrawn"]
-"""How a job has ended; `withdrawn`: it never ran."""
+"""How a job ended; `withdrawn`: it never ran."""
 
 
 class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""The calls about what has been on a machine: jobs that are over, one by one."""
+"""The calls about past jobs of a machine, one by one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kalends.contract.job_calls import MachineName
 from kalends.core import limits
 
 PastBy = Literal["over", "submitted", "ran"]
-"""Which jobs belong to a time: those that were over in it, submitted in it, or had nodes in it."""
+"""The jobs of a period: those that ended in it, were submitted in it, or had nodes in it."""
 
 
 class ReadHistory(Body, frozen=True, kw_only=True):
-    """Jobs of `machine` that are over, and belong to ``[start, end)`` as `by` says.
+    """List ended jobs of `machine` that belong to ``[start, end)`` by the rule `by`.
 
     Those submitted in it come in order of submission, the others in order of their ends. Without
-    `everyone` the caller's own. `after_s` and `after_job` are what the page before has said of the next one.
+    `everyone`, the caller's own. `after_s` and `after_job` come from the previous page.
     """
 
     machine: MachineName
@@ -32,7 +32,7 @@ class ReadHistory(Body, frozen=True, kw_only=True):
 
 
 class HistoryRow(Answer, frozen=True, kw_only=True):
-    """A job that is over: what it asked for, what it had, and why it ended. Times are seconds UTC.
+    """An ended job: its request, its nodes, and the reason of its end. Times are seconds UTC.
 
     `nodes` were asked for, `nodes_had` it had last. `started` is that of its last attempt; 0 if it never
     had nodes. `end` is one of exit, limit, killed, node-failed, not-started, lost and withdrawn.
@@ -48,18 +48,18 @@ class HistoryRow(Answer, frozen=True, kw_only=True):
     started: int = 0
     project: str = ""
     reservation: str = ""
-    """In which it ran, and with which it was charged."""
+    """The priority class in which the job ran and was charged."""
     priority: str = ""
     nodes_had: int = 0
     node_seconds: int = 0
-    """Charged; none for what was not its user's doing."""
+    """Charged node-seconds; 0 if the user was not responsible for the end."""
     credit_seconds: int = 0
-    """Charged for it; 3,600 of them are a credit."""
+    """Charged credit-seconds; 3,600 are a credit."""
     cpu_s: float = 0.0
     memory_bytes: int = 0
-    """The most that one of its processes had."""
+    """The maximum memory of one of the job's processes, in bytes."""
     stood_s: int = 0
-    """How long its last attempt stood still between `started` and `over`, stopped for more urgent jobs."""
+    """Seconds that the last attempt was stopped for more urgent jobs, between `started` and `over`."""
     status: int = 0
     attempt: int = 0
     array: int = 0
@@ -67,7 +67,7 @@ class HistoryRow(Answer, frozen=True, kw_only=True):
 
 
 class ReservedSpan(Answer, frozen=True, kw_only=True):
-    """Nodes that somebody had reserved, used or not, during ``[start, end)``."""
+    """Reserved nodes, used or not, during ``[start, end)``."""
 
     user: str
     start: int
@@ -79,7 +79,7 @@ class HistoryPage(Answer, frozen=True, kw_only=True):
     """Some jobs, and the machine as it is now: its `description`, its nodes, its priority classes,
     and between whom it is shared out.
 
-    `more`: there are others, to be asked for with `next_s` and `next_job`.
+    `more`: there are others, on the page of `next_s` and `next_job`.
     """
 
     machine: str
@@ -91,7 +91,7 @@ class HistoryPage(Answer, frozen=True, kw_only=True):
     """Of those that have more than one, where the machine is shared out."""
     rows: tuple[HistoryRow, ...]
     ending_s: int = 0
-    """So much longer than its limit the nodes of each job are planned for."""
+    """Seconds beyond its limit for which the nodes of each job are planned."""
     reserved: tuple[ReservedSpan, ...] = ()
     """On the first page of what had nodes: the reservations, as many as a listing may have, by their ends."""
     more: bool = False

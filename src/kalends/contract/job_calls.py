@@ -1,7 +1,7 @@
-"""The calls about jobs on a machine: what a site's queue is asked, and what it answers.
+"""The calls about jobs on a machine, and the answers of the site's queue.
 
-A job is named by its machine and its number there. Its user may do with it what the calls say, an operator
-(scope ``admin``) with everybody's.
+A job is named by its machine and its number there. Users may change their own jobs; an operator (scope
+``admin``) may change all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ JobState = Literal["waiting", "running", "over"]
 
 
 class SubmitJob(Body, frozen=True, kw_only=True):
-    """Put `job` into its machine's queue; answered once that is durable.
+    """Put `job` into its machine's queue; the answer comes once that is durable.
 
     `key` makes the call repeatable: the same key and job give the same number, the same key with another
     job is refused (`KeyReused`).
@@ -37,10 +37,10 @@ class SubmitJob(Body, frozen=True, kw_only=True):
 
 
 class PredictedStart(Answer, frozen=True, kw_only=True):
-    """When a waiting job is expected to start, in seconds UTC, as things stood at `made_at`.
+    """The expected start of a waiting job, in seconds UTC, as of `made_at`.
 
-    `latest`: if all run as long as they asked for, and no job comes before it; `firm`: others cannot change
-    that. `expected`: if all run as long as similar jobs did. Half of these started by `p50`, 90 % by `p90`.
+    `latest`: if all jobs run to their limits, and none overtakes; `firm`: other jobs cannot change that.
+    `expected`: if all run as long as similar jobs did. Half of these started by `p50`, 90 % by `p90`.
     """
 
     made_at: int
@@ -51,7 +51,7 @@ class PredictedStart(Answer, frozen=True, kw_only=True):
     firm: bool = False
 
     def not_before(self, now: int) -> PredictedStart:
-        """Return it as it can be told at `now`: what lies in the past by then has not come true."""
+        """Return the prediction for `now`: predicted times before it have not come true."""
         return PredictedStart(
             made_at=self.made_at,
             latest=max(self.latest, now),
@@ -62,11 +62,11 @@ class PredictedStart(Answer, frozen=True, kw_only=True):
 
 
 class JobView(Answer, frozen=True, kw_only=True):
-    """A job as its user and operators see it; others see no command, paths or environment of it.
+    """A job as its user and operators see it; other users see no command, paths or environment.
 
-    `phase` is that of the machine's table; `reasons` say what holds it, in words. `until` is the end of its
+    `phase` is that of the machine's table; `reasons` are why it waits, in words. `until` is the end of its
     requested time while it has nodes. A `limit_s` of 0 is the end of its reservation. `node_seconds` are
-    used up to now, or charged when it is over.
+    used up to now, or charged after its end.
     """
 
     job: int
@@ -77,7 +77,7 @@ class JobView(Answer, frozen=True, kw_only=True):
     limit_s: int
     submitted: int
     sizes: tuple[int, ...] = ()
-    """Numbers of nodes that it can run on, where there are several."""
+    """Numbers of nodes that the job can use, if there are several."""
     malleable: bool = False
     name: str = ""
     project: str = ""
@@ -88,14 +88,14 @@ class JobView(Answer, frozen=True, kw_only=True):
     terminal: bool = False
     piped: bool = False
     notify: Notify | None = None
-    """When its user is told, and where."""
+    """The notices to the job's user."""
     reservation: str = ""
-    """In which it runs; "" in none."""
+    """The reservation in which the job runs; "" for none."""
     at: int = 0
-    """Its fixed start; 0: none."""
+    """The fixed start; 0: none."""
     reasons: tuple[str, ...] = ()
     ahead: int = 0
-    """Waiting jobs that were submitted before it."""
+    """Number of waiting jobs that were submitted earlier."""
     predicted: PredictedStart | None = None
     started: int = 0
     until: int = 0
@@ -103,7 +103,7 @@ class JobView(Answer, frozen=True, kw_only=True):
     attempt: int = 0
     node_numbers: tuple[int, ...] = ()
     end: str = ""
-    """How it ended: exit, limit, killed, node-failed, not-started, lost, withdrawn; "" before."""
+    """How the job ended: exit, limit, killed, node-failed, not-started, lost, withdrawn; "" before."""
     status: int = 0
     detail: str = ""
     ran_s: float = 0.0
@@ -111,19 +111,19 @@ class JobView(Answer, frozen=True, kw_only=True):
     memory_bytes: int = 0
     node_seconds: int = 0
     credit_seconds: int = 0
-    """Charged for it when it is over; 3,600 of them are a credit."""
+    """Credit-seconds charged after the end; 3,600 are a credit."""
     stood_s: int = 0
-    """How long it has stood still, stopped for more urgent jobs; its limit does not count that."""
+    """Seconds that the job was stopped for more urgent jobs; its limit does not count them."""
     changing_to: int = 0
-    """The size that its program was asked for, at `changing_since`, and has not answered; 0: none."""
+    """The size that the program was asked for at `changing_since`, without an answer yet; 0: none."""
     changing_since: int = 0
     refused: str = ""
-    """Why the last change of size was not made that has not been, heard at `refused_at`."""
+    """Why the last refused change of size was not made, reported at `refused_at`."""
     refused_at: int = 0
 
 
 def end_words(job: JobView) -> str:
-    """Return how a job has ended, in a few words; "" before."""
+    """Return how a job ended, in a few words; "" before."""
     if not job.end:
         return ""
     how = job.end if job.end != "exit" or job.status == 0 else f"exit {job.status}"
@@ -138,8 +138,8 @@ class Submitted(Answer, frozen=True, kw_only=True):
 
 
 class ListJobs(Body, frozen=True, kw_only=True):
-    """Jobs of `machine` ("": of all machines here): those that are not over in the order of the queue,
-    those that are over newest first. Without `everyone` the caller's own.
+    """List jobs of `machine` ("": of all machines here): waiting and running ones in the order of the queue,
+    ended ones newest first. Without `everyone`, the caller's own.
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
@@ -148,11 +148,11 @@ class ListJobs(Body, frozen=True, kw_only=True):
     everyone: bool = False
     count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 1_000
     before: Annotated[int, Meta(ge=0)] = 0
-    """For jobs that are over: only those with a lower number, for the next page; 0: all."""
+    """For ended jobs: only those with a lower number, for the next page; 0: all."""
 
 
 class NodesOut(Answer, frozen=True, kw_only=True):
-    """Nodes out of service, and what the operator has said of it."""
+    """Nodes out of service, and the operator's reason."""
 
     nodes: tuple[int, ...]
     reason: str
@@ -163,7 +163,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
 
     `out_reasons` has those of them for which the operator has given a reason. `policy` decides;
     `configured_policy` is that of the owner's configuration, from which an operator may have switched.
-    `put_aside` says what the owner's own one has done wrong, if it was put aside.
+    `put_aside` is the error of the owner's own policy, if it was disabled.
     """
 
     machine: str
@@ -180,7 +180,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     put_aside: str = ""
     configured_policy: str = ""
     decides: str = ""
-    """The batch system that alone decides about the jobs, and whose nodes are not known here; "": none."""
+    """The batch system that schedules the jobs alone, with nodes that are not known here; "": none."""
 
 
 class Jobs(Answer, frozen=True, kw_only=True):
@@ -195,11 +195,10 @@ class JobRef(Body, frozen=True, kw_only=True):
 
 
 class WatchJob(Body, frozen=True, kw_only=True):
-    """Wait until there is news of a job, for at most `wait_ms`.
+    """Wait for a change of a job, for at most `wait_ms`.
 
-    News is all that differs from what the caller knows: the job's `phase`, its `attempt`, or the start that
-    is `expected` of it (0: none). A start that moves by no more than a minute, or by no more than a tenth
-    of the wait, is no news.
+    A change is a difference from the caller's `phase`, `attempt`, or `expected` start (0: none). A start that
+    moves by no more than a minute, or by no more than a tenth of the wait, is not a change.
     """
 
     machine: MachineName
@@ -211,7 +210,7 @@ class WatchJob(Body, frozen=True, kw_only=True):
 
 
 class JobNews(Answer, frozen=True, kw_only=True):
-    """A job as it is now, and whether that is news."""
+    """A job as it is now, and whether it has changed."""
 
     job: JobView
     is_news: bool
@@ -220,7 +219,7 @@ class JobNews(Answer, frozen=True, kw_only=True):
 class ChangeJob(Body, frozen=True, kw_only=True):
     """Hold or release a waiting job, or end it: one that waits is withdrawn, one that runs is killed.
 
-    With `array` all jobs of its array; what cannot be held is left as it is then. Repeating is harmless.
+    With `array`, all jobs of its array that can be held, released or ended. Repeating does no harm.
     """
 
     machine: MachineName
@@ -230,7 +229,7 @@ class ChangeJob(Body, frozen=True, kw_only=True):
 
 
 class ServeNodes(Body, frozen=True, kw_only=True):
-    """Drain nodes (what runs goes on, nothing new begins), fail them (what runs there is ended, and may
+    """Drain nodes (running jobs continue, no new ones start), fail them (running jobs are ended, and may
     run again elsewhere), or put them back into service.
     """
 
@@ -248,7 +247,7 @@ class SetPolicy(Body, frozen=True, kw_only=True):
 
 
 class ShowPlan(Body, frozen=True, kw_only=True):
-    """The schedule of `machine` from now on, as far as it is known."""
+    """Return the schedule of `machine` from now on, as far as it is known."""
 
     machine: MachineName
 
@@ -272,7 +271,7 @@ class ScheduledJob(Answer, frozen=True, kw_only=True):
 
 
 class ReservedNodes(Answer, frozen=True, kw_only=True):
-    """Nodes that no job gets during ``[start, end)``; `holder` is "" for those who may not know."""
+    """Nodes that no job gets during ``[start, end)``; `holder` is "" for callers who may not see it."""
 
     nodes: int
     start: int
@@ -299,7 +298,7 @@ class MachinePlan(Answer, frozen=True, kw_only=True):
 
 
 class FindGaps(Body, frozen=True, kw_only=True):
-    """What a job may ask for that is to start on `machine` at once."""
+    """Return the gaps in which a job would start on `machine` at once."""
 
     machine: MachineName
 
@@ -312,7 +311,7 @@ class NodeGap(Answer, frozen=True, kw_only=True):
 
 
 class MachineGaps(Answer, frozen=True, kw_only=True):
-    """What the policy lets begin at once, as things stood at `made_at`: the widest gap first."""
+    """The gaps in which the policy starts a job at once, as of `made_at`; the widest comes first."""
 
     machine: MachineLoad
     made_at: int
@@ -320,13 +319,13 @@ class MachineGaps(Answer, frozen=True, kw_only=True):
 
 
 class Replan(Body, frozen=True, kw_only=True):
-    """Make the plan of a queue anew, as if all who wait came now, in the order in which they did."""
+    """Recompute the plan of a queue, as if all waiting jobs came now, in their order of submission."""
 
     machine: MachineName
 
 
 class MovedPromise(Answer, frozen=True, kw_only=True):
-    """A job that was promised the start `before`, and is promised `after` now; 0: it begins, or has none."""
+    """A job whose promised start was `before`, and is now `after` (0: it starts now, or has no promise)."""
 
     job: int
     before: int
@@ -334,7 +333,7 @@ class MovedPromise(Answer, frozen=True, kw_only=True):
 
 
 class NewPlan(Answer, frozen=True, kw_only=True):
-    """A machine whose plan was made anew, and the promises that have become void by it."""
+    """A machine with a recomputed plan, and the promises that no longer hold."""
 
     machine: MachineLoad
     moved: tuple[MovedPromise, ...]
@@ -342,7 +341,7 @@ class NewPlan(Answer, frozen=True, kw_only=True):
 
 
 class ShowUsage(Body, frozen=True, kw_only=True):
-    """Node-seconds used in ``[start, end)`` on `machine`, by user and project."""
+    """Sum up node-seconds used in ``[start, end)`` on `machine`, by user and project."""
 
     machine: MachineName
     start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
@@ -357,7 +356,7 @@ class UsageRow(Answer, frozen=True, kw_only=True):
     node_seconds: int
     cpu_s: float
     credit_seconds: int = 0
-    """Charged for these jobs by the owner's tariff; 3,600 of them are a credit."""
+    """Credit-seconds charged for these jobs by the owner's tariff; 3,600 are a credit."""
 
 
 class ReservedRow(Answer, frozen=True, kw_only=True):
@@ -375,6 +374,6 @@ class UsageView(Answer, frozen=True, kw_only=True):
     end: int
     rows: tuple[UsageRow, ...]
     reserved: tuple[ReservedRow, ...] = ()
-    """What was reserved until a time in ``[start, end)``."""
+    """Reservations that ended in ``[start, end)``."""
     slots: SlotsUsed | None = None
-    """Where a batch system is behind the resource: what was reserved there, and what jobs used of it."""
+    """Reservations in the batch system behind the resource, if there is one, and their use by jobs."""

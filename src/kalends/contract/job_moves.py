@@ -1,4 +1,4 @@
-"""The call that follows many jobs at once: which of the caller's have moved since they last asked."""
+"""The call that follows many jobs at once: the caller's jobs that have changed since the last call."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kalends.contract.job_calls import JobView, MachineName
 
 
 class WatchJobs(Body, frozen=True, kw_only=True):
-    """Wait until any of the caller's jobs on `machine` has moved, for at most `wait_ms`.
+    """Wait for a change of any of the caller's jobs on `machine`, for at most `wait_ms`.
 
-    `life` and `after` are those of the answer before. Without them, or where the site no longer knows what
-    has moved since, it answers at once that something may have been `skipped`.
+    `life` and `after` come from the previous answer. Without them, or if the site no longer knows the changes
+    since, the answer comes at once, with `skipped`.
     """
 
     machine: MachineName
@@ -24,10 +24,9 @@ class WatchJobs(Body, frozen=True, kw_only=True):
 
 
 class MovedJobs(Answer, frozen=True, kw_only=True):
-    """The caller's jobs that have moved, each once and as it is now, by when they last did; no predictions.
+    """The caller's changed jobs, each once and as it is now, in order of their last changes; no predictions.
 
-    `skipped`: others may have moved, too: look at all that you wait for. What moves after that is told from
-    `life` and `after` on.
+    `skipped`: others may also have changed, so list all jobs; later changes follow from `life` and `after`.
     """
 
     machine: str

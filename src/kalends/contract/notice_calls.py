@@ -1,4 +1,4 @@
-"""What others have made of a request, and where its user is told of it: the calls, and their answers."""
+"""Calls and answers about changes of requests by others, and the addresses for notices."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kalends.contract.fields import Want
 from kalends.core import identifiers as ids
 
 Made = Literal["moved", "shortened", "cancelled", "placed-elsewhere"]
-"""What may be made of a request without its user: `placed-elsewhere` is a job at another site."""
+"""Changes of a request by others; `placed-elsewhere`: its job moved to another site."""
 
 NoticeTo = Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.ADDRESS_PATTERN)))]
 
 
 class ChangeByOthers(Answer, frozen=True, kw_only=True):
-    """What an owner or an operator has made of a request, by their word `reason`, `at` seconds UTC.
+    """A change of a request by an owner or operator, with their `reason`, `at` seconds UTC.
 
-    `by` names the sites, or the operator. `was` is what it had before.
+    `by` names the sites, or the operator. `was` are the earlier slots.
     """
 
     made: Made
@@ -30,20 +30,20 @@ class ChangeByOthers(Answer, frozen=True, kw_only=True):
 
 
 def made_words(changed: ChangeByOthers) -> str:
-    """Say in a few words what was made of a request, and by whom."""
+    """Return a change of a request, and its author, in a few words."""
     if changed.made == "cancelled":
         return f"by {changed.by}"
     return f"{changed.made.replace('-', ' ')} by {changed.by}"
 
 
 class ListNoticeAddresses(Body, frozen=True, kw_only=True):
-    """List where the caller is told of changes."""
+    """List the caller's addresses for notices."""
 
 
 class AddNoticeAddress(Body, frozen=True, kw_only=True):
-    """Tell the caller also at `to`: a mail address, or the URL of a webhook; "" is the caller's own address.
+    """Add an address for notices: mail, or the URL of a webhook; "" is the caller's own mail address.
 
-    Letters tell times in `zone`. To add a webhook again gives it a new secret.
+    Times in notices are in `zone`. Adding a webhook again gives it a new secret.
     """
 
     to: NoticeTo = ""
@@ -51,16 +51,16 @@ class AddNoticeAddress(Body, frozen=True, kw_only=True):
 
 
 class NoticeAddressRef(Body, frozen=True, kw_only=True):
-    """One of the caller's addresses, as it was added or as it is listed."""
+    """One of the caller's addresses, as added or as listed."""
 
     to: NoticeTo = ""
 
 
 class NoticeAddressView(Answer, frozen=True, kw_only=True):
-    """Where the caller is told of changes, since `added_at` (seconds UTC).
+    """An address for the caller's notices, since `added_at` (seconds UTC).
 
-    `secret` signs the calls of a webhook: only the answer to its adding tells it. `problem` says why nothing
-    goes there any more: the broker's operator has changed what is allowed.
+    `secret` signs the calls of a webhook; it is only in the answer that added it. `problem` is why no notices
+    are sent any more: the broker's operator no longer allows the address.
     """
 
     to: str
@@ -71,7 +71,7 @@ class NoticeAddressView(Answer, frozen=True, kw_only=True):
     problem: str = ""
 
     def __repr__(self) -> str:
-        """Without the secret: a notebook keeps what it has shown."""
+        """Return text without the secret, because a notebook stores its output."""
         return f"<{self.kind} to {self.to}{f': {self.problem}' if self.problem else ''}>"
 
 

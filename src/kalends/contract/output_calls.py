@@ -1,4 +1,4 @@
-"""The call that reads what a job has written, and its answer."""
+"""The call that reads the output of a job, and its answer."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kalends.contract.job_calls import MachineName
 from kalends.core.jobs import JobNumber
 
 OUTPUT_BYTES_MAX: Final = 256 * 1024
-"""Bytes of a job's output in one answer: what is longer is read in pieces."""
+"""Maximum bytes of output in one answer; longer output is read in pieces."""
 
 
 class ReadOutput(Body, frozen=True, kw_only=True):
-    """Bytes `offset` and on of what a job has written; waits up to `wait_ms` for more while it runs.
+    """Read the output of a job from byte `offset` on; wait up to `wait_ms` for more while it runs.
 
-    `attempt` names one of its starts; 0: the last.
+    `attempt` is the number of an attempt; 0: the last.
     """
 
     machine: MachineName
@@ -29,9 +29,9 @@ class ReadOutput(Body, frozen=True, kw_only=True):
 
 
 class JobOutput(Answer, frozen=True, kw_only=True):
-    """`data` begins at `offset`. `ended`: there is no more, and will not be.
+    """A piece of output: `data` begins at `offset`. `ended`: there will be no more.
 
-    `attempt` is the start of the job that wrote it; 0 if all write to one file of its user's.
+    `attempt` is the attempt that wrote it; 0 if all attempts write to one file of the user.
     """
 
     data: bytes

@@ -1,4 +1,4 @@
-"""What users are told of their owners' approval: the same at a site and at a broker."""
+"""Text for users about approval by owners, for sites and brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes: what a broker gives its users for a site, so that their own tokens stay with the broker."""
+"""Passes: a broker's tokens for its users at a site, so that their own tokens stay with the broker."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kalends.core import identifiers as ids
 
 
 class AskSitePass(Body, frozen=True, kw_only=True):
-    """What the caller needs to call `site`: its address, and a token that is good there alone."""
+    """Return the address of `site`, and a token that is valid only there."""
 
     site: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
 
 
 class SitePass(Answer, frozen=True, kw_only=True):
-    """The way of one user to `site`, at `url`.
+    """The pass of one user for `site`, at `url`.
 
-    `token` names the user as the broker knows them, with the scope ``use``, and is good at that site only,
-    until `expires_at`; it is `now` on the broker's clock (seconds UTC). `id` is what both servers' audit logs
-    call it. Without `token` the broker gives none: `why` says for what reason.
+    `token` names the user as the broker knows them, with the scope ``use``, and is valid only at that site,
+    until `expires_at`; `now` is the time of the broker's clock (seconds UTC). `id` is in the audit logs of
+    both servers. Without `token` the broker gives no pass, for the reason `why`.
     """
 
     site: str

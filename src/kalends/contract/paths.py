@@ -1,4 +1,4 @@
-"""Where servers have sessions with each other, members of virtual sites are reached, and managers asked."""
+"""Paths of sessions between servers, of members of virtual sites, and of their managers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from kalends.core.identifiers import NAME_PATTERN
 from kalends.core.limits import NESTED_MAX
 
 SESSION_PATH: Final = "/v1/session"
-"""Of a broker with a site."""
+"""The path of a broker's session with a site."""
 
 MEMBERS_PATH: Final = "/v1/members"
 REFER_PATH: Final = "/v1/refer"
 
 WAY_HEADER: Final = "Kalends-Way"
-"""The virtual sites that something has come through, the first one first."""
+"""The header with the virtual sites on the way, the first one first."""
 
 WHY_HEADER: Final = "Kalends-Why"
-"""Why a session was refused, in words: who asked for one reads no body."""
+"""The header with the reason why a session was refused, because its client reads no body."""
 
 
 _NAME: Final = re.compile(NAME_PATTERN)
 
 
 def way_in(header: str) -> tuple[str, ...]:
-    """Return the virtual sites that `WAY_HEADER` names; none where it is no such list."""
+    """Return the virtual sites in `WAY_HEADER`; none if it is not a valid list."""
     names = tuple(each.strip() for each in header.split(",")) if header else ()
     return names if len(names) <= NESTED_MAX and all(map(_NAME.fullmatch, names)) else ()
 

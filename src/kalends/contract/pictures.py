@@ -1,4 +1,4 @@
-"""Answers as HTML: which of them have a form for notebooks, and in which zone their times are."""
+"""Answers as HTML for notebooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def as_html(answer: object, zone: str | ZoneInfo = "") -> Markup:
     """Return `answer` as HTML, with times in `zone`.
 
     By default that is the owner's for a calendar, this computer's for the rest. Raises `InvalidInput` for
-    what has no such form, or an unknown zone.
+    an answer without an HTML form, or an unknown zone.
     """
     for kind, drawn in _HTML.items():
         if isinstance(answer, kind):
@@ -46,5 +46,5 @@ def _usual_zone(answer: object) -> tzinfo | None:
     try:
         return zone_named(answer.resource.zone)
     except InvalidInput:
-        # The site says so, and may say anything.
+        # The zone comes from the site, and may be invalid.
         return None

@@ -1,4 +1,4 @@
-"""What an owner takes back of a resource, and what becomes of reservations there: calls and answers."""
+"""Calls and answers about periods that an owner reclaims, and the reservations in them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kalends.core import limits
 
 
 class Reclaim(Body, frozen=True, kw_only=True):
-    """The owner needs `resource` during ``[start, end)``: no new claims there, and what is locked is moved.
+    """Reclaim `resource` during ``[start, end)``: it accepts no new claims, and reservations are moved.
 
-    The broker of each reservation moves all its parts together to the best other time, or cancels it,
-    and tells its user the `reason`. A reservation that begins within `notice_s` from now is left
-    alone. With `units`, the owner needs so many: the others can be booked, and as few reservations are moved
-    as have those. `key` makes the call repeatable; with `dry_run` nothing is done, and the answer says
-    what would be.
+    The broker of each reservation moves all its parts together to the best other time, or cancels it, and
+    sends the `reason` to its user. A reservation that begins within `notice_s` from now stays. With `units`,
+    only so many are reclaimed: the others can be booked, and as few reservations are moved as free them.
+    `key` makes the call repeatable; with `dry_run` nothing is changed, and the answer shows the expected
+    outcome.
     """
 
     key: Key
@@ -43,10 +43,10 @@ ReclaimedState = Literal["waiting", "moved", "cancelled", "gone", "stays"]
 
 
 class ReclaimedReservation(Answer, frozen=True, kw_only=True):
-    """A reservation, and what it has, or had, of what is reclaimed.
+    """A reservation, and its present or earlier part of the reclaimed period.
 
-    It waits to be moved, was moved to `to_start` on `to_resource`, or was cancelled; or it stays, and `why`
-    says why. "gone": it was moved or cancelled, and the site knows no more which.
+    It waits to be moved, was moved to `to_start` on `to_resource`, or was cancelled; or it stays for the
+    reason `why`. "gone": it was moved or cancelled, and the site no longer knows which.
     """
 
     id: str
@@ -62,11 +62,11 @@ class ReclaimedReservation(Answer, frozen=True, kw_only=True):
 
 
 class ReclaimView(Answer, frozen=True, kw_only=True):
-    """`waiting` reservations still stand there, `gone` have been moved or cancelled.
+    """A reclaim: `waiting` reservations are still there, `gone` ones have been moved or cancelled.
 
-    With `units`, only so many of the resource are reclaimed; `lacking` is when how many of them others
-    have still, and `beside` counts reservations for which there is room beside. `exact`: no fewer could be
-    moved.
+    With `units`, only so many units are reclaimed. `lacking` are the times and numbers of units that others
+    still have of them, and `beside` is the number of reservations that fit in the rest. `exact`: fewer
+    reservations could not be moved.
     """
 
     key: str
@@ -77,13 +77,13 @@ class ReclaimView(Answer, frozen=True, kw_only=True):
     waiting: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
-    """They begin within the notice, and stay."""
+    """Reservations that begin within the notice, and stay."""
     units: int = 0
     lacking: tuple[tuple[int, int, int], ...] = ()
     beside: int = 0
     exact: bool = True
     reservations: tuple[ReclaimedReservation, ...] = ()
-    """All of `waiting`, `gone` and `spared`, with what is known of them."""
+    """All of `waiting`, `gone` and `spared`, with details."""
 
 
 class Reclaims(Answer, frozen=True, kw_only=True):

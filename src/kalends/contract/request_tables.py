@@ -1,4 +1,4 @@
-"""Requests, and what may be booked, as tables for a notebook, and in a line for a terminal."""
+"""Requests and resources as tables for a notebook, and as a line for a terminal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TEXT_MAX: Final = 120
 
 
 def marked_state(view: RequestView) -> str:
-    """Return the state, and in a few words what others have made of the request, and who."""
+    """Return the state, with the last change by others in a few words."""
     return f"{view.state} ({made_words(view.changed)})" if view.changed is not None else view.state
 
 
 def in_a_line(view: RequestView) -> str:
-    """Return what matters of a request: which it is, how it stands, what it asks for, and when."""
+    """Return a line about a request: its id, state, terms and time."""
     told = f"{short_id(view.id)} {visible(marked_state(view))}: {visible(view.text)[:TEXT_MAX]}"
     if view.start:
         starts = local_time(view.start, UTC)
@@ -33,14 +33,14 @@ def in_a_line(view: RequestView) -> str:
 
 
 def calendar_in_a_line(view: CalendarView) -> str:
-    """Return what matters of a calendar: whose, when, and how much is taken."""
+    """Return a line about a calendar: its resource, period, and number of taken slots."""
     start, end = local_time(view.start, UTC), local_time(view.end, UTC)
     when = f"{date_and_time(start)} to {date_and_time(end)} UTC"
     return f"{view.resource.name}: {when}, {len(view.slots)} slots taken"
 
 
 def request_html(view: RequestView, zone: tzinfo | None) -> Markup:
-    """Return a table of one request: what it asks for, how it stands, and each of its parts."""
+    """Return a table of one request: its terms, its state, and each of its parts."""
     rows: list[tuple[str, object]] = [("request", view.text), ("state", marked_state(view))]
     if view.start:
         rows += [
@@ -104,7 +104,7 @@ def requests_html(views: Sequence[RequestView], zone: tzinfo | None) -> Markup:
 
 
 def found_html(found: Found, zone: tzinfo | None) -> Markup:
-    """Return a table of possible starts, the best first; of what refused, where there is none."""
+    """Return a table of possible starts, the best first; if there is none, of the refusals."""
     if not found.candidates:
         refused = [(each.where, each.rule, each.detail) for each in found.refusals[:ROWS_MAX]]
         return element("div", "no start is possible", table(("where", "rule", "why"), refused))
@@ -119,7 +119,7 @@ def found_html(found: Found, zone: tzinfo | None) -> Markup:
 
 
 def resources_html(answer: Resources, zone: tzinfo | None) -> Markup:
-    """Return a table of what can be booked, and of the sites that do not answer."""
+    """Return a table of the resources, and of the sites that do not answer."""
     rows = [
         (each.name, each.capacity, each.description, each.hours)
         for each in answer.resources[:ROWS_MAX]

@@ -1,4 +1,4 @@
-"""The calls about reservations of a batch system, one by one: what was reserved, and what jobs used of it."""
+"""The calls about reservations of a batch system, one by one, with their use by jobs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ SLOT_NAME_MAX = 256
 
 
 class ReadSlots(Body, frozen=True, kw_only=True):
-    """Reservations on `machine` in its batch system that end in ``[start, end)``, in the order of their ends.
+    """List reservations on `machine` in its batch system that end in ``[start, end)``, by their ends.
 
-    Without `everyone` the caller's own. `after_s` and `after_name` are what the page before has said of the
-    next one.
+    Without `everyone`, the caller's own. `after_s` and `after_name` come from the previous page.
     """
 
     machine: MachineName
@@ -32,15 +31,15 @@ class ReadSlots(Body, frozen=True, kw_only=True):
 class SlotRow(Answer, frozen=True, kw_only=True):
     """A reservation of a batch system, by its `name` there. Times are seconds UTC.
 
-    `end` is when it was given back, if that was earlier; `nodes` are those that it had last. `used` are
-    node-seconds of `jobs`, of which all are over.
+    `end` is the time of release, if that was earlier; `nodes` are its last nodes. `used` are node-seconds of
+    `jobs`, all of which have ended.
     """
 
     reservation: str
     name: str
     user: str
     account: str
-    """As the batch system calls the user."""
+    """The user's name in the batch system."""
     start: int
     end: int
     nodes: int
@@ -51,9 +50,9 @@ class SlotRow(Answer, frozen=True, kw_only=True):
 
 
 class SlotPage(Answer, frozen=True, kw_only=True):
-    """Some reservations. `more`: there are others, to be asked for with `next_s` and `next_name`.
+    """Some reservations. `more`: there are others, on the page of `next_s` and `next_name`.
 
-    All jobs that ended before `read_until` are known; 0: none are. `problem` says why that is not now.
+    All jobs that ended before `read_until` are known; 0: none are. `problem` is why later ones are not.
     """
 
     machine: str

@@ -1,4 +1,4 @@
-"""Sums of what was reserved in a batch system, and of what jobs used of it."""
+"""Sums of reservations in a batch system, and of their use by jobs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class SlotProject(Answer, frozen=True, kw_only=True):
 
 
 class SlotsUsed(Answer, frozen=True, kw_only=True):
-    """Reservations in the batch system `system` that end in a time, and what jobs used in them.
+    """Reservations in the batch system `system` that end in a period, and their use by jobs.
 
-    All jobs that ended before `read_until` (seconds UTC) are known; 0: none are. `problem` says why its
+    All jobs that ended before `read_until` (seconds UTC) are known; 0: none are. `problem` is why the
     accounting cannot be read now.
     """
 

@@ -1,4 +1,4 @@
-"""Slots in words, for stories and letters."""
+"""Text for slots, for events and notices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.core.times import format_time
 
 
 def slot_words(wants: Sequence[Want], zone: str | ZoneInfo = "UTC") -> str:
-    """Return what a request has, with times in `zone`: one time where all its parts have the same."""
+    """Return the slots of a request, with times in `zone`; one time if all parts have the same."""
     amounts = ", ".join(f"{want.resource}:{want.units}" for want in wants)
     times = {(want.start, want.end) for want in wants}
     if len(times) == 1:

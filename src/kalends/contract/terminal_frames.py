@@ -1,11 +1,11 @@
-"""What is said on the session at a job's terminal: a WebSocket, one frame of MessagePack a message.
+"""The frames of a session at a job's terminal: a WebSocket, with one MessagePack frame for each message.
 
-The client says first what it wants (`AttachTerminal`). The answer is what the terminal has shown last and
-who is at the keys, or a `TerminalRefusal`, after which the session is closed. What the program writes is
-passed on as it is, and never read.
+The client begins with its wish (`AttachTerminal`). The answer is the last output and the owner of the
+keyboard, or a `TerminalRefusal`, after which the session is closed. The program's output is passed on
+unread.
 
-Output is a stream, and so is what is typed: each byte has a place in it, counted from the start of the
-attempt. So a client that has lost its line knows what it has missed, and which of its keys never came.
+Output and keyboard input are streams: each byte has a position, counted from the start of the attempt. So a
+client that lost its connection knows which output it missed, and which of its input never arrived.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from kalends.core.jobs import JobNumber
 TERMINALS_PATH: Final = "/v1/terminals"
 
 KEYS_BYTES_MAX: Final = 32 * 1024
-"""Keys in one frame, and keys of one client that its program has not taken yet: more may be dropped."""
+"""Maximum bytes of input in one frame, and of input that the program has not read; more may be dropped."""
 
 EXTENT_MAX: Final = 10_000
 
 Extent = Annotated[int, Meta(ge=1, le=EXTENT_MAX)]
-"""Rows or columns of a window."""
+"""Maximum rows or columns of a window."""
 
 
 class _FromOnlooker(
     msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forbid_unknown_fields=True
 ):
-    """Base of what clients say: unknown fields are refused."""
+    """Base of frames from clients: unknown fields are refused."""
 
 
 class _ToOnlooker(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """Base of what they are told: they ignore fields that they do not know yet."""
+    """Base of frames to clients, which ignore fields that they do not know yet."""
 
 
 class AttachTerminal(_FromOnlooker, frozen=True, kw_only=True, tag="attach"):
-    """Show the terminal of a job that runs, to its user or an operator.
+    """Show the terminal of a running job to its user or an operator.
 
-    With `keys` the client takes the keys from whoever has them, in a window of that size; else it looks on.
-    `seat` is a name that it has drawn for itself. With `again` it gets the keys only if it was itself the
-    last who took them.
+    With `keys` the client takes the keyboard from the client that has it, for a window of that size;
+    otherwise it watches. `seat` is a random name of the client. With `again` it gets the keyboard only if it
+    was the last to take it.
     """
 
     machine: MachineName
@@ -58,24 +58,24 @@ class AttachTerminal(_FromOnlooker, frozen=True, kw_only=True, tag="attach"):
 
 
 class TypedKeys(_FromOnlooker, frozen=True, kw_only=True, tag="keys"):
-    """What was typed. It counts from the one at the keys alone."""
+    """Keyboard input; it counts only from the client that has the keyboard."""
 
     data: Annotated[bytes, Meta(max_length=KEYS_BYTES_MAX)]
 
 
 class InputEnd(_FromOnlooker, frozen=True, kw_only=True, tag="input-end"):
-    """Nothing more is typed: a program with pipes reads the end, one at a terminal its sign (Ctrl-D)."""
+    """The end of input: a program with pipes reads the end, one at a terminal reads Ctrl-D."""
 
 
 class WindowSize(_FromOnlooker, frozen=True, kw_only=True, tag="window-size"):
-    """The window of the one at the keys has another size."""
+    """A new size of the window of the client that has the keyboard."""
 
     rows: Extent
     columns: Extent
 
 
 class ScreenHistory(_ToOnlooker, frozen=True, kw_only=True, tag="history"):
-    """What attempt `attempt` of the job has written last, from byte `start` of all that it wrote."""
+    """The last output of attempt `attempt`, from byte `start` of all its output."""
 
     attempt: int
     start: int
@@ -83,16 +83,16 @@ class ScreenHistory(_ToOnlooker, frozen=True, kw_only=True, tag="history"):
 
 
 class ScreenOutput(_ToOnlooker, frozen=True, kw_only=True, tag="output"):
-    """What the program has written next."""
+    """The next output of the program."""
 
     data: bytes
 
 
 class SeatNotice(_ToOnlooker, frozen=True, kw_only=True, tag="seat"):
-    """Whether this client is at the keys (`keys`), and how many are `attached`.
+    """Whether this client has the keyboard (`keys`), and how many clients are `attached`.
 
-    `typed` counts all bytes that ever came from those at the keys, and 1 for an end; the program has not
-    taken `pending` of them yet.
+    `typed` counts all bytes of keyboard input, and 1 for an end; the program has not read `pending` of them
+    yet.
     """
 
     keys: bool
@@ -102,11 +102,11 @@ class SeatNotice(_ToOnlooker, frozen=True, kw_only=True, tag="seat"):
 
 
 class TerminalEnd(_ToOnlooker, frozen=True, kw_only=True, tag="end"):
-    """The program has ended, and this was all of its output. What became of it, the job says."""
+    """The end of the program and its output; the job has the result."""
 
 
 class TerminalRefusal(_ToOnlooker, frozen=True, kw_only=True, tag="refusal"):
-    """Why there is no place at this terminal."""
+    """The reason why this terminal cannot be shown."""
 
     problem: Problem
 

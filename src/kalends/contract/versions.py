@@ -1,8 +1,8 @@
-"""What servers say of themselves when they open a session: their version, and the features that they know.
+"""Versions and features that servers exchange when they open a session.
 
-It is said in headers, by the request and by its answer: before the first frame, so that even that has only
-what the other side knows; and servers that know nothing of it pay no attention. Who says nothing has the
-base version. The number of the version is for people: nothing is decided by it.
+They are in headers of the request and of its answer: before the first frame, so that even that frame has
+only features of the other side. Older servers ignore these headers. A server without them has the base
+version. The number of the version is for people, and decides nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FEATURES_HEADER: Final = "Kalends-Features"
 VERSION_HEADERS: Final = (VERSION_HEADER, FEATURES_HEADER)
 
 FEATURES_MAX: Final = 256
-"""More than there will be in decades."""
+"""Maximum number of features: more than there will be in decades."""
 
 _NUMBER: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,63}")
 _FEATURE: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -30,7 +30,7 @@ KNOWN: Final = frozenset(each.name for each in FEATURES)
 
 
 class ServerVersion(NamedTuple):
-    """The version of a server's kalends ("": older than servers that say it), and the features it knows."""
+    """The version of a server's kalends ("": too old to report it), and the features that it knows."""
 
     number: str = ""
     features: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class ServerVersion(NamedTuple):
         return feature.name in self.features
 
     def headers(self) -> dict[str, str]:
-        """What a server of this version says of itself; nothing before servers said it."""
+        """Return the headers of a server of this version; none if it is too old to report it."""
         if not self.number:
             return {}
         return {VERSION_HEADER: self.number, FEATURES_HEADER: ", ".join(sorted(self.features))}
@@ -49,14 +49,14 @@ class ServerVersion(NamedTuple):
 
 
 BASE: Final = ServerVersion()
-"""A server that does not say what it knows."""
+"""A server that does not report its features."""
 
 OURS: Final = ServerVersion(features=KNOWN)
-"""A peer that knows as much as we do: where no session has said anything else."""
+"""A peer with our own features, until a session reports others."""
 
 
 def older(where: str, version: ServerVersion, feature: Feature) -> Refusal:
-    """Return the refusal of what `where` cannot be asked for, or said, because of its version."""
+    """Return the refusal of a request or message to `where` because of its version."""
     return Refusal(
         where=where,
         code=RefusalCode.OLDER_VERSION,
@@ -65,7 +65,7 @@ def older(where: str, version: ServerVersion, feature: Feature) -> Refusal:
 
 
 def older_asker(where: str, version: ServerVersion, feature: Feature) -> Refusal:
-    """Return the refusal of what a broker asks for at `where`, and is too old to hear the answer to."""
+    """Return the refusal of a request at `where` by a broker too old to understand the answer."""
     return Refusal(
         where=where,
         code=RefusalCode.OLDER_VERSION,
@@ -74,12 +74,12 @@ def older_asker(where: str, version: ServerVersion, feature: Feature) -> Refusal
 
 
 def own_version(number: str, features: frozenset[str] = KNOWN) -> ServerVersion:
-    """Return the version of a server of this kalends; with fewer `features` it behaves like an older one."""
+    """Return the version of this kalends; with fewer `features`, a server behaves like an older one."""
     return ServerVersion(number if _NUMBER.fullmatch(number) else "unknown", features)
 
 
 def version_in(headers: Mapping[str, str]) -> ServerVersion:
-    """Return what the other side says of itself; raises `InvalidInput` for what makes no sense.
+    """Return the other side's version; raises `InvalidInput` for invalid headers.
 
     Features that we do not know count, too: a peer may be newer.
     """
@@ -87,18 +87,18 @@ def version_in(headers: Mapping[str, str]) -> ServerVersion:
     if not number:
         return BASE
     if not _NUMBER.fullmatch(number):
-        raise InvalidInput("this is no version", where=VERSION_HEADER)
+        raise InvalidInput("this is not a version", where=VERSION_HEADER)
     said = headers.get(FEATURES_HEADER, "")
     names = [each.strip() for each in said.split(",")] if said else []
     if len(names) > FEATURES_MAX or not all(map(_FEATURE.fullmatch, names)):
-        raise InvalidInput("this is no list of features", where=FEATURES_HEADER)
+        raise InvalidInput("this is not a list of features", where=FEATURES_HEADER)
     return ServerVersion(number, frozenset(names))
 
 
 def agreed(ours: ServerVersion, theirs: ServerVersion, us: str, them: str) -> frozenset[str]:
-    """Return the names of the features that may be used between `us` and `them`, who are named to people.
+    """Return the names of the features that may be used between `us` and `them`, the names for errors.
 
-    Raises `Conflict`, which names both versions, where one is too old for the other.
+    Raises `Conflict`, which names both versions, if one is too old for the other.
     """
     missing = [each for each in REQUIRED if not theirs.knows(each)]
     if missing:

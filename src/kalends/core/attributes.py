@@ -1,11 +1,11 @@
 """Matching of resources with a request's comparisons, strict about types.
 
-- A resource meets a comparison only if it has the attribute: also ``gpu != a100`` needs some ``gpu``.
+- A resource meets a comparison only if it has the attribute: even ``gpu != a100`` needs some ``gpu``.
 - Numbers compare with numbers, whole or not; strings with strings, by code point and case; booleans
   are neither numbers nor ordered. Between kinds nothing is equal and nothing is ordered: ``!=``
   holds, every other operator does not.
 - ``in`` holds when ``=`` holds for one of the listed values.
-- ``site`` and ``name`` are the two halves of a resource's name, whatever its owner listed.
+- ``site`` and ``name`` are the two halves of a resource's name; an owner cannot change them.
 - ``through`` are the virtual sites by which a broker reaches it: ``=`` and ``in`` hold if one of them does,
   ``!=`` if it is reached without that one.
 """
@@ -29,7 +29,7 @@ _ORDERINGS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 Described = Mapping[str, AttributeValue | tuple[str, ...]]
-"""What is known of a resource: one value each, or several of which any may be meant."""
+"""Attributes of a resource: one value each, or several of which any may match."""
 
 
 def described(info: ResourceInfo) -> Described:
@@ -39,7 +39,7 @@ def described(info: ResourceInfo) -> Described:
 
 
 def matches(attributes: Described, comparisons: Iterable[Attribute]) -> bool:
-    """Return whether `attributes` meet every one of `comparisons` (the module says how); true for none."""
+    """Return whether `attributes` meet all `comparisons`, by the rules of the module; true for none."""
     return all(
         comparison.name in attributes and _holds(attributes[comparison.name], comparison)
         for comparison in comparisons

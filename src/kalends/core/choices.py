@@ -1,4 +1,4 @@
-"""The words that may stand at a place of a type where only a few may."""
+"""The allowed words at a place of a type, if only a few are allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import inspect
 
 
 def choices_at(kind: Any, where: str) -> list[str]:
-    """Return the words of a `kind` at a path such as ``site.machines[0].mode``; none if any may stand."""
+    """Return the words of a `kind` at a path such as ``site.machines[0].mode``; none if all are allowed."""
     types = [inspect.type_info(kind)]
     for step in re.findall(r"[^.\[\]]+", where):
         types = [inner for each in types for inner in _steps_into(each, step)]
@@ -18,7 +18,7 @@ def choices_at(kind: Any, where: str) -> list[str]:
 
 
 def _steps_into(info: inspect.Type, step: str) -> Iterator[inspect.Type]:
-    """Yield what may be at `step`, a field or an index, of what `info` describes."""
+    """Yield the types at `step`, a field or an index, of the type that `info` describes."""
     for each in _members([info]):
         if isinstance(each, inspect.StructType):
             yield from (one.type for one in each.fields if one.encode_name == step)
@@ -29,7 +29,7 @@ def _steps_into(info: inspect.Type, step: str) -> Iterator[inspect.Type]:
 
 
 def _members(types: Iterable[inspect.Type]) -> Iterator[inspect.Type]:
-    """Yield `types`, and for a union, or one with constraints, what it is made of."""
+    """Yield `types`, and the parts of a union or of a type with constraints."""
     for each in types:
         if isinstance(each, inspect.UnionType):
             yield from _members(each.types)

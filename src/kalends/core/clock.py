@@ -2,10 +2,10 @@
 
 A stamp is ``(L, rid)``; smaller is older. ``L = max(L + 1, wall milliseconds)`` gives first come
 first served as people expect it, while no safety rule depends on it (Lamport 1978; Kulkarni et al.
-2014 for the hybrid). Received values are merged, but a value far ahead of our own wall clock is
-followed only so far: a broken or hostile peer cannot lead the clock astray, and is not shut out for it
-either. Who was astray by a wall clock of its own comes back as soon as that is set: stamps go back
-then, which costs at most a place in a wait queue.
+2014 for the hybrid). Received values are merged, but only up to `SKEW_MS_MAX` above our wall clock: a
+broken or hostile peer cannot drive the clock ahead, and is not shut out either. A server whose own wall
+clock was wrong recovers as soon as that is set. Its stamps then go back, which costs at most a place in a
+wait queue.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Final
 
 SKEW_MS_MAX: Final = 15 * 60 * 1000
-"""A peer's L is followed so far ahead of our wall clock: more than any tolerable skew between hosts."""
+"""Maximum lead of an accepted peer's L over our wall clock: above any tolerable skew between hosts."""
 
 ASTRAY_MS: Final = 2 * SKEW_MS_MAX
-"""Our own L cannot be so far ahead of our wall clock, unless that was wrong before."""
+"""A lead of our own L over our wall clock that is possible only if the wall clock was wrong before."""
 
 
 class LogicalClock:
@@ -31,11 +31,11 @@ class LogicalClock:
 
     @classmethod
     def resumed(cls, persisted: int, wall_ms: int) -> LogicalClock:
-        """Return the clock of a new start: above `persisted`, but near enough to wall time to be followed.
+        """Return the clock of a new start: above `persisted`, and close enough to wall time for peers.
 
-        A bound is stored ahead of the clock, so each start begins ahead of the one before. Without an
-        end to that, a server that is restarted again and again would run away from all its peers. A
-        bound that is astray is no bound.
+        A bound is stored ahead of the clock, so each start begins ahead of the previous one. Without a
+        limit, a server that is restarted again and again would leave all its peers behind. A stored bound
+        beyond the limit is ignored.
         """
         if persisted > wall_ms + ASTRAY_MS:
             return cls(wall_ms)
@@ -46,12 +46,12 @@ class LogicalClock:
         return self._value
 
     def tick(self, wall_ms: int) -> int:
-        """Return a new stamp, greater than every stamp seen here before, unless the clock was astray."""
+        """Return a new stamp, greater than every stamp seen here before, unless the wall clock was wrong."""
         if self._value > wall_ms + ASTRAY_MS:
             self._value = wall_ms
         self._value = max(self._value + 1, wall_ms)
         return self._value
 
     def merge(self, seen: int, wall_ms: int) -> None:
-        """Take note of a peer's clock, as far as it is not astray."""
+        """Merge a peer's clock, up to the maximum lead."""
         self._value = max(self._value, min(seen, wall_ms + SKEW_MS_MAX))

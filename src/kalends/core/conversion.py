@@ -1,4 +1,4 @@
-"""Maps, lists and scalars to validated types, and what was wrong with them in the user's words."""
+"""Conversion of maps, lists and scalars to validated types, with errors in the user's words."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MISMATCHES: Final = {
     for pattern, words in IN_WORDS.items()
     for form in (pattern, perhaps(pattern))
 }
-"""A pattern tells a user nothing; msgspec's messages have only that."""
+"""Descriptions instead of patterns, because msgspec's messages show only the pattern."""
 
 _SAID_MAX: Final = 300
-"""Characters of a detail or a path: names of fields can be as long as a body."""
+"""Maximum length of a detail or a path: names of fields can be as long as a body."""
 
 _LENGTH: Final = re.compile(r"Expected `(\w+)` of length (<=|>=) (\d+)")
 _BOUND: Final = re.compile(r"Expected `(?:int|float)` (<=|>=|<|>) (-?[0-9.e+]+)")
@@ -36,7 +36,7 @@ _COUNTED: Final = {"str": "characters", "bytes": "bytes"}
 def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
     """Convert `raw` (maps, lists, scalars) to a `kind`; raises `InvalidInput` naming the path.
 
-    Not `strict`: texts stand for numbers and truth values, as in a query string.
+    If not `strict`, texts are read as numbers and truth values, as in a query string.
     """
     try:
         return msgspec.convert(raw, kind, strict=strict)
@@ -63,15 +63,15 @@ def detail_and_path(error: Exception) -> tuple[str, str]:
 
 
 def shortened(text: str) -> str:
-    """Return `text`, or its beginning if it is longer than what a person reads: it may hold what was sent."""
+    """Return `text`, or its beginning if it is too long to read, because it may contain input."""
     return text if len(text) <= _SAID_MAX else f"{text[:_SAID_MAX]}..."
 
 
 def remedy_at(kind: Any, detail: str, where: str) -> str:
-    """Return what to write at a path in a `kind` instead of a word that is none of a few; or ""."""
+    """Return the allowed words at a path in a `kind`, as a remedy; "" if the error is another."""
     if not detail.startswith("Invalid enum value"):
         return ""
-    # Imported here: only who made a mistake waits for it.
+    # Imported here because only errors need it.
     from kalends.core.choices import choices_at
 
     return f"write one of {', '.join(choices_at(kind, where))}"

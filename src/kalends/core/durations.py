@@ -2,7 +2,7 @@
 
 A duration always has a unit: a bare number could be seconds, minutes or hours, and is refused. So
 are months and years, which differ in length, and ``HH:MM``, which others read as minutes and
-seconds. Arithmetic is exact; what does not come to whole seconds is refused.
+seconds. Arithmetic is exact; a text that does not give whole seconds is refused.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _unit(number: str, spelling: str, text: str, where: str) -> str:
         raise InvalidInput(
             f"{spelling!r} in {_shown(text)} is not a unit of time",
             where=where,
-            remedy="months and years differ in length: write days, as 30d"
+            remedy="months and years differ in length: write days, e.g. 30d"
             if months
             else "units are w, d, h, m and s, in lower case",
         )
@@ -152,5 +152,5 @@ def _unit(number: str, spelling: str, text: str, where: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """Quote `text` for an error, cut if it is too long to read."""
+    """Return `text` in quotes for an error, cut if it is too long to read."""
     return repr(text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "...")

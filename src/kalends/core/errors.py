@@ -1,7 +1,7 @@
 """Typed errors, and their form on the wire: RFC 9457 problem details.
 
-Every error says what was wrong (`detail`), where (`where`: a path such as ``terms[0].units``, a
-resource or a site) and what to do next (`remedy`). The class tells whose fault it was and fixes the
+Every error has a fault (`detail`), a place (`where`: a path such as ``terms[0].units``, a
+resource or a site) and a remedy (`remedy`). The class shows whose fault it was and fixes the
 HTTP status, the stable `code` and the exit code of the command line. An error never carries a secret
 or another user's data.
 """
@@ -34,7 +34,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why one resource (or site) said no: the rule that refused, never the data behind it."""
+    """The reason why one resource (or site) refused: the rule, never the data behind it."""
 
     where: str
     """The resource ``site/name``, or the site."""
@@ -42,11 +42,11 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Stable: see `RefusalCode`."""
     detail: str
     rule: str = ""
-    """The owner's name of the rule that refused, when a rule did."""
+    """The owner's name of the rule that refused, if a rule did."""
 
     @property
     def why(self) -> str:
-        """The detail, with the owner's rule unless the detail names it."""
+        """Return the detail, with the owner's rule unless the detail names it."""
         if not self.rule or f"rule {self.rule} " in self.detail:
             return self.detail
         return f"{self.detail} (rule {self.rule})"
@@ -102,7 +102,7 @@ class KalendsError(Exception):
 
 
 class InvalidInput(KalendsError):
-    """The caller's fault: something sent cannot be understood or cannot ever be right."""
+    """The caller's fault: the input cannot be understood, or can never be right."""
 
     code = "invalid-input"
     status = 400
@@ -120,7 +120,7 @@ class TooLarge(KalendsError):
 
 
 class KeyReused(KalendsError):
-    """The caller's fault: a key used before, now with another body. Nothing was done."""
+    """The caller's fault: the key was used before with another body. Nothing was done."""
 
     code = "key-reused"
     status = 422
@@ -138,7 +138,7 @@ class NotAuthenticated(KalendsError):
 
 
 class NotAllowed(KalendsError):
-    """An owner's rule says no; the refusal names the rule."""
+    """An owner's rule refuses the call; the refusal names the rule."""
 
     code = "not-allowed"
     status = 403
@@ -147,7 +147,7 @@ class NotAllowed(KalendsError):
 
 
 class NotFound(KalendsError):
-    """The thing does not exist, or this user may not see it."""
+    """The object does not exist, or this user may not see it."""
 
     code = "not-found"
     status = 404
@@ -156,7 +156,7 @@ class NotFound(KalendsError):
 
 
 class Conflict(KalendsError):
-    """The thing is not in the state that the call needs; calling again will not help by itself."""
+    """The object is not in the state that the call needs; repeating the call alone will not help."""
 
     code = "conflict"
     status = 409
@@ -174,7 +174,7 @@ class NoCommonTime(KalendsError):
 
 
 class LostRace(KalendsError):
-    """Somebody else took the slot between looking and locking, on every try. Nothing is held."""
+    """Another user took the slot between looking and locking, on every try. Nothing is held."""
 
     code = "lost-race"
     status = 409
@@ -192,7 +192,7 @@ class Expired(KalendsError):
 
 
 class LimitExceeded(KalendsError):
-    """A limit on rates, holds or open requests; `retry_after_s` says when to come back if it passes."""
+    """A limit on rates, holds or open requests; `retry_after_s` is the time to wait, if waiting helps."""
 
     code = "limit-exceeded"
     status = 429
@@ -210,7 +210,7 @@ class Unavailable(KalendsError):
 
 
 class OutcomeUnknown(KalendsError):
-    """The connection broke after sending: done or not done. Ask again by the same key to settle it."""
+    """The connection broke after sending, so the call may have been done. Ask by the same key to find out."""
 
     code = "outcome-unknown"
     status = 504
@@ -268,38 +268,38 @@ class RefusalCode:
     OFF_GRAIN = "off-grain"
     TOO_MUCH = "too-much"
     BUSY = "busy"
-    """The slot is locked: it comes free only if somebody cancels."""
+    """The slot is locked: it comes free only if its reservation is cancelled."""
     HELD = "held"
-    """Others hold it, or wait for it in line: it may come free in a moment."""
+    """Other requests hold the slot, or wait for it: it may come free in a moment."""
     LIMIT = "limit"
     TOO_LONG = "too-long"
-    """Longer than the owner lets anybody, or this user, book at a time."""
+    """Longer than the owner allows, to all users or to this one, in one booking."""
     BEING_CHANGED = "being-changed"
     SITE_DOWN = "site-down"
     SITE_UNUSABLE = "site-unusable"
-    """Broker and site do not agree on a name, a key or a certificate: an operator has to mend it."""
+    """Broker and site do not agree on a name, a key or a certificate: an operator has to fix it."""
     DRAINED = "drained"
     BLACKOUT = "blackout"
-    """The owner has closed that time to everyone: maintenance, say."""
+    """The owner has closed that time to all users, e.g. for maintenance."""
     LEAD_TIME = "lead-time"
-    """The owner wants to know longer before."""
+    """The owner requires longer notice."""
     SHARE = "share"
     """The user's, or the group's, share of that week is used up."""
     OLDER_VERSION = "older-version"
-    """A server on the way runs a kalends that does not know what is asked for."""
+    """A server on the way runs a version of kalends that lacks a feature of the request."""
     BAD_ANSWER = "bad-answer"
     """The site's answer is impossible; it is ignored and counts as a refusal."""
     NO_ACCOUNT = "no-account"
     """The batch system behind the resource does not know the user."""
     ADVISORY = "advisory"
-    """Its batch system alone decides there: jobs can be submitted, and nothing is promised."""
+    """The resource takes jobs only; its batch system cannot reserve slots."""
     NO_PLACE = "no-place"
     """The machine's queue does not take such a job."""
     TOO_LATE = "too-late"
-    """The job would end there later than it may."""
+    """The job would end there after its latest end."""
     DECLINED = "declined"
-    """Its owner has said no to this booking."""
+    """The owner has declined this booking."""
     UNANSWERED = "unanswered"
-    """Its owner should approve this booking, and has said nothing in time."""
+    """The owner must approve this booking, and did not answer in time."""
     NOT_CHOSEN = "not-chosen"
-    """The user's own agent has left it out."""
+    """The user's own agent did not choose it."""

@@ -1,11 +1,11 @@
-"""Texts from outside in error messages: whole if they are short, else with a mark where they are cut."""
+"""Texts from outside in error messages: whole if short, otherwise cut with a mark."""
 
 from __future__ import annotations
 
 from typing import Final
 
 CHARACTERS_MAX: Final = 160
-"""More than anything meant has; a message stays readable with it."""
+"""Longer than any intended text, but a message with it is still readable."""
 
 
 def excerpt(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A bounded queue that is fair to users: who has used least is next, and who asks for most makes room."""
+"""A bounded, fair queue: the user with the least use is next, and the one with most items makes room."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """First come, first served among the requests of one user; of users, who has used least comes first.
+    """A queue that takes one user's requests in order, and first those of the user with the least use.
 
-    `used` tells how much a user has used lately; where that is the same, users take turns. At most
-    `length_max` wait, and `per_user_max` of one user. When all places are taken, the newest request of the
-    user with the most of them makes room for that of a user with fewer: nobody's crowd keeps another out.
+    `used` returns the recent use of a user; users with equal use take turns. At most `length_max` items wait,
+    and `per_user_max` of one user. If all places are taken, the newest item of the user with the most of them
+    makes room for an item of a user with fewer, so that no user can keep others out.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class FairQueue(Generic[T]):
         return self._length
 
     def push(self, user: str, item: T) -> T | None:
-        """Queue `item`; return what has no place instead: that of another, `item` itself, or None."""
+        """Queue `item`; return the item that has lost its place: another, `item` itself, or None."""
         mine = self._users.get(user, deque())
         if len(mine) >= self._per_user_max:
             return item
@@ -48,7 +48,7 @@ class FairQueue(Generic[T]):
         return put_out
 
     def pop(self) -> T | None:
-        """Return the next item; its user goes to the end of the row."""
+        """Return the next item; its user goes to the end of the round."""
         if not self._users:
             return None
         user = min(self._users, key=self._used)
@@ -59,7 +59,7 @@ class FairQueue(Generic[T]):
         return item
 
     def remove(self, user: str, item: T) -> bool:
-        """Take `item` of `user` out, wherever it stands; False when it is not there."""
+        """Remove `item` of `user`; return False if it is not in the queue."""
         mine = self._users.get(user, deque())
         for place, waiting in enumerate(mine):
             if waiting is item:

@@ -1,17 +1,17 @@
-"""Features: what has come to the wire since its base version, and the marks that say what came with which.
+"""Features: additions to the wire since its base version, and the marks that name them in types.
 
-Servers of different owners are upgraded at different times. What both sides of a session know is agreed on
-when it opens (`kalends.contract.versions`); what one of them does not know is not sent to it
-(`kalends.contract.agreement`). So whoever adds something to a message marks it with its feature:
+Servers of different owners are upgraded at different times. When a session opens, both sides agree on the
+features that both know (`kalends.contract.versions`); the others are not sent (`kalends.contract.agreement`).
+So every addition to a message is marked with its feature:
 
-- a field: ``Annotated[bool, since(SHARES)] = False``. A peer that does not know it is sent no message in
-  which it has another value than its default. With ``hint=True`` it is left out: the peer does without;
+- a field: ``Annotated[bool, since(SHARES)] = False``. A peer without the feature gets no message in which the
+  field differs from its default. With ``hint=True`` the peer gets the message without the field;
 - a word of a `Literal`: ``Literal["yes", "no"] | Annotated[Literal["later"], since(SHARES)]``. With
-  ``instead="no"`` that is what the peer is told;
+  ``instead="no"`` the peer gets that word;
 - a message, or a struct in one: ``SINCE: ClassVar = SHARES`` in its class;
 - a field of a frame: as any field; but frames are made by hand, so both links have to leave it out.
 
-What has no mark belongs to the base version, which every server knows that we still talk to.
+Fields and words without a mark belong to the base version, which every supported server knows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from msgspec import Meta
 
 
 class Feature(NamedTuple):
-    """`name` is said on the wire, and never changes; `words` tell people what a peer knows nothing of."""
+    """A feature: `name` is used on the wire, and never changes; `words` describe it to people."""
 
     name: str
     words: str
@@ -33,14 +33,14 @@ STEP_STARTS: Final = Feature("step-starts", "common starts of jobs in step")
 SLOT_NODES: Final = Feature("slot-nodes", "nodes that fail in reserved slots")
 
 FEATURES: Final[tuple[Feature, ...]] = (APPROVAL, STEP_STARTS, SLOT_NODES)
-"""All that this kalends knows, the oldest first. Peers that do not say what they know have none of them."""
+"""All features that this version knows, the oldest first. Peers that report none have none."""
 
 REQUIRED: Final[tuple[Feature, ...]] = ()
-"""Those without which a peer is too old to talk to. Their marks may go: they are part of the base then."""
+"""Features that every peer must have. Their marks may be removed: they are part of the base then."""
 
 
 class Since(NamedTuple):
-    """The mark of a field or of a word: see the module."""
+    """The mark of a field or of a word; see the module."""
 
     feature: Feature
     hint: bool = False
@@ -48,9 +48,9 @@ class Since(NamedTuple):
 
 
 def since(feature: Feature, *, hint: bool = False, instead: str = "") -> Meta:
-    """Mark a field or a word as one that came with `feature`."""
+    """Return the mark of a field or word that was added with `feature`."""
     return Meta(extra={MARK: Since(feature, hint, instead)})
 
 
 MARK: Final = "since"
-"""The name of marks among what msgspec keeps for us beside a type."""
+"""Key of the marks in msgspec's extra data of a type."""

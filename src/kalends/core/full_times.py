@@ -1,4 +1,4 @@
-"""Times in full, ``Mon 2026-03-02 09:00:00 CET (UTC+01:00)``: written, read, and put into another zone.
+"""Times in full, ``Mon 2026-03-02 09:00:00 CET (UTC+01:00)``: formatted, parsed, converted to other zones.
 
 Everything is integer seconds UTC inside.
 """
@@ -29,7 +29,7 @@ _IN_FULL = re.compile(
 def check_time(time_s: float, *, where: str = "time") -> int:
     """Return `time_s` as whole seconds UTC between 1970 and 3000.
 
-    Raises `InvalidInput` for what is no such time: not a number, a fraction, milliseconds.
+    Raises `InvalidInput` for other values: not a number, a fraction, milliseconds.
     """
     if not isinstance(time_s, int | float) or not math.isfinite(time_s):
         raise InvalidInput(f"{time_s} is not a time", where=where, remedy="give seconds since 1970")
@@ -52,7 +52,7 @@ def check_time(time_s: float, *, where: str = "time") -> int:
 def format_time(time_s: int, zone: str | ZoneInfo) -> str:
     """Format `time_s` in full: ``Mon 2026-03-02 09:00:00 CET (UTC+01:00)``.
 
-    A time that the clocks show twice says which of the two it is. Raises `InvalidInput` for what
+    If the clocks show a time twice, the text says which of the two is meant. Raises `InvalidInput` for what
     `check_time` refuses and for an unknown zone.
     """
     named = zone_named(zone)
@@ -67,14 +67,14 @@ def format_time(time_s: int, zone: str | ZoneInfo) -> str:
 
 
 def date_and_time(local: datetime) -> str:
-    """Format as ``2026-07-14 08:00``, with seconds if there are any: the zone stands elsewhere."""
+    """Format as ``2026-07-14 08:00``, with seconds if there are any, without the zone."""
     return f"{local:%Y-%m-%d %H:%M:%S}" if local.second else f"{local:%Y-%m-%d %H:%M}"
 
 
 def in_zone(text: str, zone: ZoneInfo) -> str:
-    """Return `text` with each time that `format_time` has written in it as the clocks of `zone` show it.
+    """Return `text` with each time that `format_time` wrote converted to `zone`.
 
-    Servers write times in full, in the zone of their owner or in UTC; people read them in their own.
+    Servers write times in full, in the zone of their owner or in UTC; people read them in their own zone.
     """
     if "(UTC" not in text:
         return text
@@ -89,7 +89,7 @@ def in_zone(text: str, zone: ZoneInfo) -> str:
 
 
 def read_in_full(text: str) -> int | None:
-    """Return the time that `format_time` has written as `text`; None for any other text."""
+    """Return the time of a `text` that `format_time` wrote; None for any other text."""
     match = _IN_FULL.fullmatch(text)
     try:
         return None if match is None else _instant(match)

@@ -21,10 +21,10 @@ from kalends.core.resources import ResourceInfo
 from kalends.core.times import zone_named
 
 _FINE_S: Final = 900
-"""The clocks of all zones are, and change by, whole quarters of an hour."""
+"""The offsets of all zones, and their changes, are multiples of a quarter of an hour."""
 
 _SAMPLED: Final = (datetime(2020, 1, 1, tzinfo=UTC), timedelta(days=10), 1_000)
-"""Where the offsets of a zone are looked at: often enough for any change that lasts for some weeks."""
+"""Times at which the offset of a zone is read: enough for any change that lasts some weeks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Grain:
 
     seconds: int
     phase_s: int
-    """What is added to a time before it is divided; of a disturbed grain, that of one winter."""
+    """Added to a time before it is divided; for a disturbed grain, the value of one winter."""
     zone: ZoneInfo | None = None
-    """The clock that counts, where its changes disturb the grain; None: any progression."""
+    """The clock, if its changes disturb the grain; None: one progression."""
 
     def floor(self, time_s: int) -> int:
         """Return the last time on the grain at or before `time_s`."""
@@ -62,7 +62,7 @@ class Grain:
         return first_shown(shown_by(start_s, self.zone) + length_s, self.zone)
 
     def length_s(self, start_s: int, end_s: int) -> int:
-        """Return how long a slot is in its owner's count: the inverse of `end_of`."""
+        """Return the length of a slot by its owner's clock: the inverse of `end_of`."""
         if self.zone is None:
             return end_s - start_s
         return shown_by(end_s, self.zone) - shown_by(start_s, self.zone)
@@ -87,11 +87,11 @@ def _grain(seconds: int, zone: str) -> Grain:
 def clock_of(zone: str) -> tuple[int, ...]:
     """Return by how much (seconds) the clock of `zone` is ahead of UTC, every ten days of some decades.
 
-    Zones with the same are the same clock by another name.
+    Zones with equal values are the same clock under another name.
     """
     try:
         info = zone_named(zone)
-    except InvalidInput:  # Another owner's, whose time zone database is newer.
+    except InvalidInput:  # The zone of another owner, whose time zone database is newer.
         return (0,)
     first, step, count = _SAMPLED
     times = (first + step * number for number in range(count))

@@ -15,7 +15,7 @@ WAY_PATTERN: Final = rf"{NAME_PATTERN}(?:/{NAME_PATTERN}){{0,3}}"
 """A member of a virtual site, behind at most three others; see `kalends.core.limits.NESTED_MAX`."""
 
 QUEUE_ENDING: Final = ".queue"
-"""What the name of a machine's queue has besides that of the machine: places in it are claimed, too."""
+"""Suffix of a machine's name that makes the name of its queue, in which places are claimed."""
 
 REQUEST_ID_PATTERN: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 KEY_PATTERN: Final = r"[A-Za-z0-9._:-]{8,80}"
@@ -25,7 +25,7 @@ ATTRIBUTE_PATTERN: Final = r"[a-z][a-z0-9_.-]{0,62}"
 """Names of attributes: lower case, beginning with a letter, at most 63 characters."""
 
 ARGUMENT_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
-"""Names of what a user gives an agent along: those of Python's variables, in lower case."""
+"""Names of arguments of an agent: names of Python variables, in lower case."""
 
 WHO_PATTERN: Final = r"everyone|(?:user|group):\S{1,128}"
 """The principals of an access rule."""
@@ -40,20 +40,20 @@ AGENT_PATTERN: Final = rf"(?:ready:)?{NAME_PATTERN}|{HASH_PATTERN}"
 RUN_PATTERN: Final = r"[0-9]{1,19}"
 UMASK_PATTERN: Final = r"0?[0-7]{3}"
 VARIABLE_PATTERN: Final = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
-"""The name of an environment variable (POSIX.1-2017, XBD 8.1), and no longer than anybody needs."""
+"""The name of an environment variable (POSIX.1-2017, XBD 8.1), of limited length."""
 
 DOMAIN_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9-]{0,62}(?:\.[A-Za-z0-9][A-Za-z0-9-]{0,62}){0,9}"
 MAIL_PATTERN: Final = r"[A-Za-z0-9_+%=-]{1,64}(?:\.[A-Za-z0-9_+%=-]{1,64}){0,9}@" + DOMAIN_PATTERN
-"""A plain mail address, without quotes, comments or other scripts: it stands in a header as it is."""
+"""A plain mail address, without quotes, comments or other scripts: it is written to a header unchanged."""
 
 _HOST: Final = rf"(?:{DOMAIN_PATTERN}|\[[0-9A-Fa-f:.]{{2,45}}\])"
 HOST_PATTERN: Final = rf"{_HOST}(?::[0-9]{{1,5}})?"
 WEBHOOK_HOST_PATTERN: Final = rf"(?:\*|{HOST_PATTERN})"
 PORT_PATTERN: Final = rf"{_HOST}:[0-9]{{1,5}}"
 HOST_NAME_PATTERN: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"
-"""A host as others reach it, or as its batch system calls it."""
+"""A host, by its public name or its name in a batch system."""
 ADDRESS_PATTERN: Final = r"[!-~]{3,512}"
-"""Where a notice goes, a mail address or a URL; the site's owner says which."""
+"""The address of a notice, mail or URL; the site's owner decides which are allowed."""
 
 QUEUE_PATTERN: Final = r"[A-Za-z0-9_.-]{1,64}"
 """A queue, a parallel environment or a project of a batch system, or an executor of PSI/J."""
@@ -67,7 +67,7 @@ OPTION_PATTERN: Final = r"--[!-~]{1,198}"
 IN_WORDS: Final = {
     NAME_PATTERN: "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit",
     RESOURCE_PATTERN: "a resource is written site/name in lower case, as `kalends resources` lists them",
-    WAY_PATTERN: "a member is written as its name, after those of the virtual sites on the way: "
+    WAY_PATTERN: "a member is written as its name, after the names of the virtual sites on the way: "
     "campus/psc; four names at most",
     REQUEST_ID_PATTERN: "this is not the full id of a request",
     KEY_PATTERN: "a key is 8 to 80 letters, digits, '.', '_', ':' and '-'",
@@ -86,7 +86,7 @@ IN_WORDS: Final = {
     "begins with no digit",
     DOMAIN_PATTERN: "a domain is written example.org: names of letters, digits and '-', with dots between",
     MAIL_PATTERN: "a mail address is written ann@example.org, in letters, digits and '._+%=-'",
-    HOST_PATTERN: "a host is written hooks.example.org, with its port if that is another than 443",
+    HOST_PATTERN: "a host is written hooks.example.org, with its port if it is not 443",
     WEBHOOK_HOST_PATTERN: "a host is written hooks.example.org, with its port if it is not 443; or *",
     HOST_NAME_PATTERN: "the name of a host is 1 to 255 letters, digits, '.', '_' and '-'",
     PORT_PATTERN: "a host and its port are written relay.example.org:587",
@@ -126,7 +126,7 @@ def request_id(wall_ms: int, random_bits: int) -> str:
 
 
 def minted_ms(rid: str) -> int:
-    """Return when `rid` was made (milliseconds UTC), by its maker's clock."""
+    """Return when `rid` was made (milliseconds UTC), by the clock of its maker."""
     return int(rid[:8] + rid[9:13], 16)
 
 
@@ -136,7 +136,7 @@ def queue_of(machine: str) -> str:
 
 
 def machine_of(queue: str) -> str:
-    """Return the machine of a queue; "" where `queue` is a resource of another kind."""
+    """Return the machine of a queue; "" if `queue` is a resource of another kind."""
     return queue.removesuffix(QUEUE_ENDING) if queue.endswith(QUEUE_ENDING) else ""
 
 
@@ -153,10 +153,10 @@ def split_resource(name: str) -> tuple[str, str]:
 
 
 def site_of(where: str) -> str:
-    """Return the site of ``"sdsc/sp2"``, or ``"sdsc"`` itself: refusals are about the one or the other."""
+    """Return the site of ``"sdsc/sp2"``, or ``"sdsc"`` itself, because refusals name either."""
     return where.partition("/")[0]
 
 
 def short_id(rid: str) -> str:
-    """Return the last eight digits of `rid`: what people are shown, and what the command line accepts."""
+    """Return the last eight digits of `rid`, which commands show and accept."""
     return rid[-8:]

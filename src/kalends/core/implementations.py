@@ -1,9 +1,9 @@
-"""Jobs that can run in several ways, each on other machines, on other numbers of nodes, and for other times.
+"""Jobs with several implementations, each for other machines, numbers of nodes and run times.
 
 "A job may have multiple implementations and a family of cost functions may be specified." (Weissman and
-Grimshaw 1996, section 3.) A cost function is a table here: how long the job may run on each number of nodes.
-Which implementation is for which machine is decided by the broker, and by it alone: a site is asked for a
-place for the one that would end first there.
+Grimshaw 1996, section 3.) A cost function is a table here: the time limit on each number of nodes.
+The broker alone chooses the implementation for a machine: it asks the site for a place for the one that
+would end first there.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ LimitS = Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
 class Implementation(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """One way to run a job, on machines that meet `needs`: `command` or `script` on so many nodes.
+    """One way to run a job: `command` or `script`, on machines that meet `needs`, on any of `sizes`.
 
-    `sizes` are the numbers of nodes, ascending, and `limits_s` the limit in seconds on each. With `speed`
-    they are those of a machine whose attribute of this name is 1; one that has 2 takes half as long, and one
-    without does not fit.
+    `sizes` are the numbers of nodes, ascending, and `limits_s` the limit in seconds on each. With `speed`,
+    the limits hold for a machine whose attribute of this name is 1; a machine with 2 takes half as long, and
+    one without the attribute does not fit.
     """
 
     name: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
@@ -45,11 +45,11 @@ class Implementation(
     script: Annotated[str, Meta(max_length=limits.JOB_SCRIPT_BYTES_MAX)] = ""
 
     def table(self) -> dict[int, int]:
-        """Return the limit on each number of nodes, where `speed` is 1."""
+        """Return the limit on each number of nodes, for a `speed` of 1."""
         return dict(zip(self.sizes, self.limits_s, strict=False))
 
     def limits_on(self, attributes: Described, capacity: int) -> dict[int, int]:
-        """Return the limit on each number of nodes that such a machine has; none where it does not fit."""
+        """Return the limit on each number of nodes of such a machine; none if it does not fit."""
         speed = attributes.get(self.speed, 0) if self.speed else 1
         if isinstance(speed, str | bool | tuple) or not 0 < speed < math.inf:
             return {}
@@ -77,11 +77,11 @@ def first_to_end(
     capacity: int,
     share_of: Callable[[str], float] = lambda name: 1.0,
 ) -> JobRequest | None:
-    """Return `job` as it would run on such a machine; None where no implementation fits.
+    """Return `job` as it would run on such a machine; None if no implementation fits.
 
-    It is the one with the shortest run time, of equal ones with the fewest nodes, then the first; `share_of`
-    says what share of its limit the implementation of a name is expected to run. How long each would wait
-    there is not known before its queue is asked.
+    Chooses the implementation with the shortest run time; of equal ones that with the fewest nodes, and then
+    the first. `share_of` gives the expected share of its limit that an implementation runs. The waits are not
+    known before the machine's queue is asked.
     """
     found = [
         (limit_s * share_of(each.name), nodes, number, limit_s)
@@ -95,24 +95,26 @@ def first_to_end(
 
 
 def check_implementations(job: JobRequest, implementations: Sequence[Implementation]) -> None:
-    """Raise `InvalidInput` for what can never be right: two of one name, or a job that none could be."""
+    """Raise `InvalidInput` for two implementations of one name, or for a `job` that contradicts them."""
     names = [each.name for each in implementations]
     if len(set(names)) < len(names):
         raise InvalidInput(
-            "two of one name", where="implementations", remedy="give each a name of its own"
+            "two implementations have the same name",
+            where="implementations",
+            remedy="give each another name",
         )
     if implementations and (job.sizes or job.shape):
         raise InvalidInput(
-            "implementations, and sizes or a shape of the job itself",
+            "a job with implementations cannot have its own sizes or shape",
             where="implementations",
-            remedy="say the nodes in each of them",
+            remedy="give the nodes in each implementation",
         )
     for number, each in enumerate(implementations):
         if len(each.limits_s) != len(each.sizes) or list(each.sizes) != sorted(set(each.sizes)):
             raise InvalidInput(
-                "not ascending numbers of nodes with a limit for each",
+                "the sizes are not ascending, or lack a limit",
                 where=f"implementations[{number}].sizes",
-                remedy="write sizes 1, 2, 4 with three limits",
+                remedy="write e.g. sizes 1, 2, 4 with three limits",
             )
         for nodes, limit_s in each.table().items():
             try:

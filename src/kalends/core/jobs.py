@@ -1,8 +1,8 @@
-"""Jobs: what a user asks of a machine that runs programs.
+"""Jobs: a user's requests to a machine that runs programs.
 
 A job asks for nodes and a time to have them, and names no start: the machine's queue finds it. Everything
-is a plain immutable value. `JobRequest.check` raises for what can never be right, whoever made it; whether
-the machine could ever run it, the queue says.
+is a plain immutable value. `JobRequest.check` raises for a job that can never be right, whatever its origin;
+the queue decides whether the machine could ever run it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Dependency = Literal["started", "ended", "succeeded", "failed"]
 Occasion = Literal["begin", "end", "fail"]
 
 WARNING_SIGNALS: Final = ("HUP", "INT", "TERM", "USR1", "USR2", "CONT")
-"""The signals that can warn a program; none that it cannot catch."""
+"""The signals that can warn a program: all can be caught."""
 
 
 class _JobPart(
@@ -37,25 +37,25 @@ class _JobPart(
 
 
 class After(_JobPart, frozen=True, kw_only=True):
-    """The job waits for another one of the same machine: until it has `happened`."""
+    """A wait for another job of the same machine, until `happened`."""
 
     job: JobNumber
     happened: Dependency = "succeeded"
 
 
 class LimitWarning(_JobPart, frozen=True, kw_only=True):
-    """The program gets `signal` this many seconds before its time is over."""
+    """The signal that the program gets `before_s` seconds before its time limit."""
 
     before_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
     signal: Literal["HUP", "INT", "TERM", "USR1", "USR2", "CONT"] = "TERM"
 
 
 class Notify(_JobPart, frozen=True, kw_only=True):
-    """Have the job's user told by mail or by a webhook: when it begins, ends, or fails.
+    """Notices to the job's user, by mail or webhook, when the job begins, ends or fails.
 
-    To fail is to end in any other way than with exit status 0, and one notice tells both. `to` is a mail
+    A job fails if it does not end with exit status 0; one notice covers both end and failure. `to` is a mail
     address, or the URL of a webhook, that the site's owner allows; "" is the mail address that the owner
-    knows. An array is told of as a whole; with `each` every job of it.
+    knows. There is one notice for a whole array, or with `each` for every job of it.
     """
 
     when: Annotated[tuple[Occasion, ...], Meta(min_length=1, max_length=3)]
@@ -64,10 +64,10 @@ class Notify(_JobPart, frozen=True, kw_only=True):
 
 
 OWN_VARIABLES: Final = "KALENDS_"
-"""How the names of variables begin that tell a program about its job."""
+"""Prefix of the variables with facts about a program's job."""
 
 RESTARTS: Final = "KALENDS_RESTARTS"
-"""The one that a broker sets: at how many places a job that may start again has started before."""
+"""The variable that a broker sets: the number of earlier starts at other places."""
 
 
 class JobRequest(_JobPart, frozen=True, kw_only=True):
@@ -75,32 +75,31 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
 
     `nodes` are wanted for at most `limit_s` seconds. With `sizes` (ascending, `nodes` one of them) the
     program can run on any of them, and changes while it runs if it is `malleable`; `limits_s` are its limits
-    on each of them (the longest is `limit_s`), and `change_s` is what a change is expected to take, until
-    it was measured. `shape` is the extent
-    asked of a machine with a topology. Either `command` (a program with its arguments, found on the
-    machine's PATH) or `script` (text that begins with ``#!``) is to run, in `directory` ("": the user's
-    home there), with `environment` besides what the machine sets.
+    on each of them (the longest is `limit_s`), and `change_s` is the expected time of a change, until one
+    was measured. `shape` is the extent on a machine with a topology. Either `command` (a program with its
+    arguments, found on the machine's PATH) or `script` (text that begins with ``#!``) runs, in `directory`
+    ("": the user's home there), with `environment` in addition to the machine's variables.
 
     `output` and `error` are paths for the standard streams, in which the signs of `job_paths.SIGNS` are
-    replaced, as ``%j`` by the job's number; "" keeps them with the machine, to be read by ``kalends log``;
-    `error` "" goes where `output` goes. With `terminal` it has a terminal instead, to which its user
-    attaches; with `piped`, too, pipes stand in the place of that: bytes go through as they are, and have an
-    end.
+    replaced, e.g. ``%j`` by the job's number; "" keeps them at the machine, for ``kalends log``. `error` ""
+    joins `output`. With `terminal` the job has a terminal instead, to which its user attaches. With `piped`
+    as well, it has pipes instead of the terminal: bytes pass unchanged, and input has an end.
 
-    With `reservation` (the id of one of the user's own, that has nodes of the machine) it runs on its nodes
-    and in its time, and `limit_s` may be 0: until that ends. With `at` it starts then: its nodes are booked.
+    With `reservation` (the id of one of the user's own, with nodes of the machine) the job runs on these
+    nodes and in that time; `limit_s` may then be 0: until the reservation ends. With `at` it starts at that
+    time, on nodes that are booked for it.
 
-    `rerun` says that starting it twice does no harm: after a failed node it is queued again, and its broker
-    may have it start again at another site. With `at_most_once` its broker writes down where it starts before
-    it does. With both it may start again, but only once its start before is known to have ended. `key` makes
-    the submission repeatable: it is the caller's (see the call).
+    `rerun` means that repeated starts do no harm: after a failed node the job is queued again, and its broker
+    may start it again at another site. With `at_most_once` its broker stores the place before the start. With
+    both, the job may start again, but only when its earlier start is known to have ended. `key` is chosen by
+    the caller, and makes the submission repeatable (see the call).
 
-    A part of a job in step waits on its nodes for the others for `parts_wait_s` (0: two minutes); with
-    `keep_slot` the slots of all stay reserved to their ends when all parts have ended.
+    A part of a job in step waits on its nodes for the others for `parts_wait_s` (0: two minutes). With
+    `keep_slot` the slots of all parts stay reserved until their ends, even if all parts have ended.
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))]
-    """"" leaves it to the broker that it is submitted to."""
+    """The machine; "" leaves the choice to the broker."""
     limit_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)]
     nodes: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
     sizes: Annotated[
@@ -121,7 +120,7 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     script: Annotated[str, Meta(max_length=limits.JOB_SCRIPT_BYTES_MAX)] = ""
     name: Annotated[str, Meta(max_length=128)] = ""
     implementation: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
-    """Which of its implementations it runs in; "": there is only one."""
+    """The name of the implementation that runs; "" if there is only one."""
     project: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     priority: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     """The name of one of the owner's priority classes; "" for the default."""
@@ -140,12 +139,12 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     ] = ()
     after: Annotated[tuple[After, ...], Meta(max_length=limits.JOB_DEPENDENCIES_MAX)] = ()
     not_before: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
-    """The earliest start in seconds UTC; 0: as soon as it can."""
+    """The earliest start in seconds UTC; 0: as soon as possible."""
     at: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
     """The fixed start in seconds UTC; 0: none."""
     reservation: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.REQUEST_ID_PATTERN)))] = ""
     held: bool = False
-    """It is submitted held, and waits until its user releases it."""
+    """Submit the job held: it waits until its user releases it."""
     rerun: bool = False
     at_most_once: bool = False
     parts_wait_s: Annotated[int, Meta(ge=0, le=limits.PARTS_WAIT_S_MAX)] = 0
@@ -154,27 +153,27 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     notify: Notify | None = None
 
     def limit_on(self, nodes: int) -> int:
-        """Return how long it may run on `nodes` nodes."""
+        """Return the time limit on `nodes` nodes, in seconds."""
         return self.limits_s[self.sizes.index(nodes)] if self.limits_s else self.limit_s
 
     def check_offered(self) -> None:
-        """Raise `InvalidInput` unless the job waits for nothing but nodes: only such can be bid for."""
+        """Raise `InvalidInput` unless the job waits only for nodes, because sites bid only for such jobs."""
         if self.indices or self.after or self.reservation or self.at or self.held:
             raise InvalidInput(
-                "only a job that waits for nothing but nodes can be offered a place",
+                "a broker can place only a job that waits for nothing but nodes",
                 where="job",
                 remedy="leave out arrays, dependencies, holds, reservations and fixed starts",
             )
         self.check_alone()
 
     def check_alone(self) -> None:
-        """Raise `InvalidInput` for what only parts of a job in step can have."""
+        """Raise `InvalidInput` for options that only parts of a job in step can have."""
         for name in ("parts_wait_s", "keep_slot"):
             if getattr(self, name):
                 raise InvalidInput(
-                    "it is for the parts of a job on several machines, and this one is on one",
+                    "works only with several machines",
                     where=f"job.{name}",
-                    remedy="leave it out; or ask a broker for several machines: submit_in_step",
+                    remedy="leave it out; or submit a job on several machines to a broker: submit_in_step",
                 )
 
     def check(self, *, from_wire: bool = False) -> None:
@@ -185,31 +184,31 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
         _check_sizes(self)
         if len(set(self.indices)) < len(self.indices):
             raise InvalidInput(
-                "an index stands twice", where="indices", remedy="give each index once"
+                "an index is given twice", where="indices", remedy="give each index once"
             )
         shortest_s = min(self.limits_s, default=self.limit_s)
         if not self.limit_s and not self.reservation:
             raise InvalidInput(
-                "no time at all", where="limit_s", remedy="say how long it may run at most"
+                "the time limit is missing", where="limit_s", remedy="give the longest run time"
             )
         if self.warning is not None and self.limit_s and self.warning.before_s >= shortest_s:
             raise InvalidInput(
-                f"a warning {self.warning.before_s} s before the end of {shortest_s} s",
+                f"a warning {self.warning.before_s} s before the end of a job of {shortest_s} s",
                 where="warning.before_s",
-                remedy="let the warning come after the start",
+                remedy="give a warning that comes after the start",
             )
         if self.at and (
             self.reservation or self.not_before or self.after or self.held or self.indices
         ):
             raise InvalidInput(
-                "a fixed start, and something else that says when or how often it starts",
+                "a fixed start cannot be combined with other conditions of the start, or an array",
                 where="at",
                 remedy="leave out reservation, not_before, after, held and indices",
             )
         for name in self.environment:
             if name.startswith(OWN_VARIABLES) and name != RESTARTS:
                 raise InvalidInput(
-                    f"the machine alone sets variables that begin with {OWN_VARIABLES}",
+                    f"variables that begin with {OWN_VARIABLES} are set by the machine",
                     where=f"environment.{name}",
                     remedy="choose another name",
                 )
@@ -225,53 +224,57 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
 def _check_program(request: JobRequest) -> None:
     if bool(request.command) == bool(request.script):
         raise InvalidInput(
-            "a command and a script" if request.command else "nothing to run",
+            "both a command and a script" if request.command else "neither a command nor a script",
             where="command",
             remedy="give either a command with its arguments, or a script",
         )
     if request.command and not request.command[0]:
-        raise InvalidInput("the command is empty", where="command[0]", remedy="name a program")
+        raise InvalidInput(
+            "the command is empty", where="command[0]", remedy="give the name of a program"
+        )
     if request.script and not request.script.startswith("#!"):
         raise InvalidInput(
-            "the script does not say what runs it",
+            "the script does not begin with #!",
             where="script",
-            remedy="let its first line be #!/bin/sh, or another interpreter",
+            remedy="write #!/bin/sh, or another interpreter, in the first line",
         )
     if request.script.partition("\n")[0].endswith("\r"):
         raise InvalidInput(
-            "its lines end as on Windows, and no interpreter would be found by such a first line",
+            "the script has Windows line ends, so its interpreter would not be found",
             where="script",
-            remedy="write it with Unix line ends; dos2unix does it",
+            remedy="write it with Unix line ends, e.g. by dos2unix",
         )
     if len(request.script.encode()) > limits.JOB_SCRIPT_BYTES_MAX:
         raise InvalidInput(
-            f"a script of more than {limits.JOB_SCRIPT_BYTES_MAX} bytes",
+            f"the script has more than {limits.JOB_SCRIPT_BYTES_MAX} bytes",
             where="script",
             remedy="keep it in a file on the machine, and run that",
         )
     if request.terminal and (request.input or request.output or request.error):
         raise InvalidInput(
-            "a terminal and files for the standard streams",
+            "a job with a terminal cannot have input, output or error files",
             where="terminal",
             remedy="leave out input, output and error",
         )
     if request.piped and not request.terminal:
         raise InvalidInput(
-            "pipes to which nobody attaches",
+            "pipes need a terminal",
             where="piped",
-            remedy="ask for a terminal, too; or leave it out, and name files",
+            remedy="set terminal as well; or leave piped out, and name files",
         )
 
 
 def _check_sizes(request: JobRequest) -> None:
     sizes = request.sizes
     if any(before >= after for before, after in pairwise(sizes)):
-        raise InvalidInput("not ascending", where="sizes", remedy="write 1,2,4,8")
+        raise InvalidInput(
+            "the sizes are not in ascending order", where="sizes", remedy="write 1,2,4,8"
+        )
     if sizes and request.nodes not in sizes:
         raise InvalidInput(
-            f"{request.nodes} nodes are not among them",
+            f"{request.nodes} nodes are not among the sizes",
             where="sizes",
-            remedy="let nodes be one of the sizes",
+            remedy="set nodes to one of the sizes",
         )
     if request.limits_s and len(request.limits_s) != len(sizes):
         raise InvalidInput(
@@ -281,15 +284,15 @@ def _check_sizes(request: JobRequest) -> None:
         )
     if request.limits_s and max(request.limits_s) != request.limit_s:
         raise InvalidInput(
-            f"the longest of them is not limit_s, which is {request.limit_s}",
+            f"the longest limit is not limit_s, which is {request.limit_s}",
             where="limits_s",
-            remedy="let limit_s be the longest of them",
+            remedy="set limit_s to the longest limit",
         )
     if request.malleable and len(sizes) < 2:
         raise InvalidInput(
-            "one size only, and malleable",
+            "a malleable job needs more than one size",
             where="malleable",
-            remedy="give the sizes between which it can change",
+            remedy="give the sizes that the job can change between",
         )
 
 

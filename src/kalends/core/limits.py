@@ -11,7 +11,7 @@ VALUES_MAX: Final = 32_768
 """Values in one body, without the names of fields: bounds its time. Ten thousand names of nodes fit in."""
 
 MAPS_AND_LISTS_MAX: Final = 8_192
-"""Of those values, maps and lists, which cost most: a request with all its preferences has a thousand."""
+"""Maps and lists among those values, which cost most: a request with all preferences has a thousand."""
 
 FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 """A session frame: a thousand messages in flight of a few hundred bytes, and a large view."""
@@ -20,7 +20,7 @@ FRAME_MESSAGES_MAX: Final = 2_000
 """Messages in one frame: bounds the time that one frame keeps the event loop."""
 
 TOKEN_CHARACTERS_MAX: Final = 8_000
-"""Limit that fits into one header field of the HTTP parser; 64 long group names stay below it."""
+"""Limit of one header field in the HTTP parser; 64 long group names stay below it."""
 
 REQUEST_TEXT_MAX: Final = 4_096
 """Characters of a request's text form; people type far less, generators can use the Python form."""
@@ -30,7 +30,7 @@ TERMS_MAX: Final = 32
 """Terms in one alternative: each becomes at least one claim to commit together."""
 
 TERMS_OF_ALL_MAX: Final = 128
-"""Terms of all alternatives of one request together: each is looked for among all resources."""
+"""Terms of all alternatives of one request together: each is matched with all resources."""
 
 NEEDS_MAX: Final = 2 * TERMS_OF_ALL_MAX
 """Needs of one request: terms of one resource that overlap make up to twice as many pieces."""
@@ -43,13 +43,13 @@ CLAIMS_MAX: Final = 512
 
 ATTRIBUTES_MAX: Final = 64
 COMPARISONS_MAX: Final = 256
-"""Different comparisons of one request: each is made with all resources that there are."""
+"""Different comparisons of one request: each is evaluated for all resources."""
 
 PRIORITY_MAX: Final = 100
-"""Minutes of head start that a request may ask for at most; less than none delays it."""
+"""Maximum minutes of head start that a request may ask for; a negative one delays it."""
 
 VOTE_MS_MAX: Final = 45_000
-"""For how long a batch system may think about what a vote promises: less than a request may take."""
+"""Maximum time for a batch system to confirm a vote: less than the time of a request."""
 
 RULES_MAX: Final = 64
 """Limits, blackouts and head starts of one resource, each: owners name groups, not users."""
@@ -58,7 +58,7 @@ PREFERENCES_MAX: Final = 400
 """Preferred times of one request: every morning of a year, as the client spells them out."""
 
 WEIGHT_MAX: Final = 1e9
-"""The greatest weight of a preference, of either sign: what matters is how weights compare."""
+"""The greatest weight of a preference, of either sign: only the ratio of weights matters."""
 
 UNITS_MAX: Final = 10_000_000
 """Units of one claim, and a resource's capacity: above the node count of any machine there is."""
@@ -85,61 +85,61 @@ RULE_CHARS_MAX: Final = 200
 """The name of an owner's rule."""
 
 EVENT_REFUSALS_MAX: Final = 16
-"""Refusals kept with one event of a request's story: it is written down with each of its attempts."""
+"""Refusals stored with one event of a request: each attempt stores an event."""
 
 RESOURCES_MAX: Final = 10_000
-"""Resources of one site: each is looked at by every request that goes by attributes."""
+"""Resources of one site: a request by attributes examines them all."""
 
 TEXT_MAX: Final = 1_000
-"""A description, a rule in words, the value of an attribute: what people read at one glance."""
+"""Length of a description, a rule in words, or the value of an attribute, which people read at a glance."""
 
 HOURS_TEXT_MAX: Final = 4_000
 """Opening hours in words; a site shortens longer ones."""
 
 OWNER_WORD_MAX: Final = 200
-"""What an owner says of a request: one line, that its user is told."""
+"""Length of an owner's comment on a request: one line, sent to its user."""
 
 APPROVAL_S_MAX: Final = 30 * 86_400
-"""The longest that a request waits for the word of an owner, and holds what other owners have."""
+"""Maximum wait for an owner's decision, while the request holds slots of other owners."""
 
 RECALL_MS_MAX: Final = 600_000
-"""The longest that a site may let a holder consider a recall; ours give a minute."""
+"""Maximum time that a site may give a holder to answer a recall; ours give a minute."""
 
 HOLD_MS_MAX: Final = 24 * 3_600_000
 """A user's hold on the broker lives at most a day; the default is 15 minutes."""
 
 PLACE_HOLD_MS_MAX: Final = 60_000
-"""A place in a queue is held while a broker compares bids: others behind it count this time as taken."""
+"""How long a place in a queue is held while a broker compares bids; jobs behind it must wait for it."""
 
 SOLICITED_MACHINES_MAX: Final = 8
-"""Machines of one site in whose queues one job is held a place: each costs the site two facts."""
+"""Machines of one site that hold a place for one job: each costs the site two facts."""
 
 PLACE_PREFERENCES_MAX: Final = 32
-"""Preferences of one job that is left to a broker: each is compared with every machine that it knows."""
+"""Preferences of a job that a broker places: each is compared with every machine that the broker knows."""
 
 IMPLEMENTATIONS_MAX: Final = 16
-"""Implementations of one job that is left to a broker: all of them together are as long as one job may be."""
+"""Implementations of a job that a broker places: together they may be as long as one job."""
 
 MEMBERS_MAX: Final = 1_000
-"""Members of one virtual site, those of its members among them: as many names fit into a question."""
+"""Members of one virtual site, with the members of its members: as many names fit into a question."""
 
 NESTED_MAX: Final = 4
-"""Virtual sites on the way to a member: each adds a hop to all that is said."""
+"""Virtual sites on the way to a member: each adds a hop to every message."""
 
 PLACE_HOMES_MAX: Final = 8
-"""Sites that are always asked to bid for one job: they come on top of those that are chosen."""
+"""Sites that are always asked to bid for one job, in addition to the chosen ones."""
 
 PLACED_JOB_BYTES_MAX: Final = 64 * 1024
-"""A job that is left to a broker goes to every site that is asked, with its script and environment."""
+"""Size of a job that a broker places: every site that is asked gets it, with script and environment."""
 
 SCRIPT_BYTES_MAX: Final = 32 * 1024
-"""An agent's source: the longest ready-made one is a tenth of it."""
+"""Size of an agent's source: ten times the longest ready-made one."""
 
 ARGUMENTS_MAX: Final = 32
-"""Values that a user gives an agent along."""
+"""Arguments that a user gives to an agent."""
 
 OFFERS_MAX: Final = 1_000
-"""Slots that one visit of an agent chooses among: a week in steps of ten minutes."""
+"""Slots offered to one visit of an agent: a week in steps of ten minutes."""
 
 CHOICES_MAX: Final = 64
 """Slots that one visit of an agent holds at a site, whatever the owner's own limits."""
@@ -149,7 +149,7 @@ AGENT_MESSAGE_CHARS_MAX: Final = 4_096
 """Length of a message between an agent and its client: notes, not data."""
 
 MARKS_MAX: Final = 8
-"""Lives of a register's replicas that a site remembers: the newest."""
+"""Lives of a register's replicas that a site remembers: the newest ones."""
 
 COMPARED_MAX: Final = 200
 """Reservations in one page of a comparison between a register and a site."""
@@ -161,19 +161,19 @@ SIZES_MAX: Final = 64
 """Sizes that one stage of a program can run on: from 1 to any number by doubling, and some between."""
 
 STATE_BYTES_MAX: Final = 64 * 1024
-"""What all ranks of a program have alike: it goes in one message, and whatever is large is an array."""
+"""Size of values that all ranks of a program share: sent in one message; large data belong into arrays."""
 
 CONTROL_LINE_BYTES_MAX: Final = 64 * 1024
-"""A line to or from a program that changes its size: one with thousands of cores is below."""
+"""Length of a line to or from a program that changes its size; thousands of cores fit."""
 
 CORES_MAX: Final = 4_096
-"""Cores that a program is told to run on: more than any one host has."""
+"""Cores given to a program on one host: more than any host has."""
 
 JOBS_MAX: Final = 100_000
 """Jobs of one machine that have not ended; above the longest queue of any log in the archive."""
 
 JOBS_REMEMBERED_MAX: Final = 100_000
-"""Ended jobs whose keys and outcomes a queue remembers: for repeated calls, and jobs that wait for them."""
+"""Ended jobs whose keys and outcomes a queue remembers, for repeated calls and for dependent jobs."""
 
 STEP_HOSTS_MAX: Final = 4_096
 """Hosts of one part of a job in step."""
@@ -185,13 +185,13 @@ STEP_PARTS_MAX: Final = 64
 """Parts of one job in step."""
 
 STEP_AHEAD_MS_MAX: Final = 120_000
-"""A start of a job in step is told so long ahead, at most."""
+"""Maximum time between the announcement of a start of a job in step and that start."""
 
 PARTS_WAIT_S_MAX: Final = 3_600
-"""So long a part may wait for the others on its nodes, which nobody uses meanwhile."""
+"""Maximum wait of a part for the others, while its nodes are idle."""
 
 MACHINE_NAME_MAX: Final = 57
-"""The name of its queue is longer, and still a name."""
+"""Length of a machine's name: the name of its queue, which is longer, must still be valid."""
 
 JOB_INDICES_MAX: Final = 10_000
 """Jobs of one array: one call makes them all."""
@@ -199,7 +199,7 @@ JOB_INDICES_MAX: Final = 10_000
 JOBS_AT_ONCE_MAX: Final = 1_000
 """Jobs, or arrays of jobs, in one call."""
 JOB_SCRIPT_BYTES_MAX: Final = 64 * 1024
-"""A job's script: what is longer belongs into a file."""
+"""Size of a job's script: longer ones belong into a file."""
 
 JOB_ARGUMENTS_MAX: Final = 256
 JOB_TEXT_MAX: Final = 4_096
@@ -209,7 +209,7 @@ JOB_ENVIRONMENT_MAX: Final = 256
 JOB_DEPENDENCIES_MAX: Final = 64
 JOB_SIZES_MAX: Final = 64
 JOB_SHAPE_MAX: Final = 6
-"""Dimensions of a machine: a hypercube has the most, as one number each."""
+"""Dimensions of a machine: a hypercube has the most."""
 
 PRICED_STARTS_MAX: Final = 10
-"""Starts of a reservation that are priced in one call: each costs a prediction of all who wait."""
+"""Starts of a reservation that are priced in one call: each costs a prediction of all waiting jobs."""

@@ -1,9 +1,9 @@
-"""What a local clock has shown by a time, and when it first shows something.
+"""Conversion between instants and the times that a local clock shows.
 
 A local time is the first instant at which the clock shows it or a later time. So a time that is skipped in
-spring is the instant of the change, and one that is shown twice in autumn is the first of the two. What a
-clock has shown by an instant, at the most, runs with it and jumps with it. While an hour is shown again it
-stands, at the last second before that.
+spring is the instant of the change, and one that is shown twice in autumn is the first of the two. The most
+that a clock has shown by an instant advances and jumps with the clock. While an hour is shown again, it stays
+at the last second before the repetition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def shown_by(time_s: int, zone: ZoneInfo) -> int:
     shown = datetime.fromtimestamp(time_s, zone)
     local = shown.replace(tzinfo=None, fold=0)
     if shown.fold:
-        # It shows an hour again, and stands at the end of the first time until that is over.
+        # An hour is shown again: the result stays at the end of its first showing.
         before = local.replace(tzinfo=zone, fold=0).utcoffset()
         after = shown.utcoffset()
         assert before is not None

@@ -1,4 +1,4 @@
-"""HTML of other people's texts, as notebooks show it: whatever they contain, it is shown and does nothing."""
+"""Safe HTML for notebooks from any text: markup in the text is shown, and has no effect."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _CELL = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
 
 
 class Markup(str):
-    """HTML that is safe as it is. `safe` makes it of any text."""
+    """HTML that is safe to show; `safe` makes it from any text."""
 
     __slots__ = ()
 
 
 def safe(text: object) -> Markup:
-    """Return `text` as HTML that shows exactly that; what is `Markup` already stays as it is.
+    """Return `text` as HTML that shows exactly this text; `Markup` stays as it is.
 
-    What nobody sees, or what turns round what is read (U+202E and its like), is named by its number.
+    Invisible characters, and those that change the reading direction (such as U+202E), become their numbers.
     """
     if isinstance(text, Markup):
         return text
@@ -28,7 +28,7 @@ def safe(text: object) -> Markup:
 
 
 def visible(text: str) -> str:
-    r"""Return `text` in one line, with a number such as ``\u202e`` for every sign that cannot be seen."""
+    r"""Return `text` in one line, with a number such as ``\u202e`` for every invisible character."""
     return "".join(sign if sign.isprintable() else _number(sign) for sign in text)
 
 
@@ -41,20 +41,20 @@ def element(name: str, *inside: object, **attributes: object) -> Markup:
 
 
 def table(header: Sequence[object], rows: Iterable[Sequence[object]]) -> Markup:
-    """Return a table; of cells that are texts, only what they show is there."""
+    """Return a table; markup in cells that are texts has no effect."""
     heads = element("tr", *(element("th", each, style=_CELL) for each in header))
     body = [element("tr", *(element("td", each, style=_CELL) for each in row)) for row in rows]
     return element("table", element("thead", heads), element("tbody", *body))
 
 
 def local_time(time_s: int, zone: tzinfo | None) -> datetime:
-    """Return a time in `zone`, None for this computer's; one that no calendar has is the nearest that has."""
+    """Return a time in `zone` (None: this computer's), or the nearest time that the calendar has."""
     bounded_s = min(max(time_s, 0), _LATEST_S)
     return datetime.fromtimestamp(bounded_s, UTC).astimezone(zone)
 
 
 def time_element(time_s: int, zone: tzinfo | None) -> Markup:
-    """Return a time as people read it, with its exact form beside it for programs; "" for 0."""
+    """Return a readable time, with its exact form as an attribute for programs; "" for 0."""
     if not time_s:
         return Markup("")
     local = local_time(time_s, zone)

@@ -1,4 +1,4 @@
-"""Names that somebody may have meant who wrote one that there is not."""
+"""Suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kalends.core.errors import NotFound
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """Return ``did you mean A or B?`` with up to three of `names`, or "" where none is near."""
+    """Return ``did you mean A or B?`` with up to three of `names`, or "" if none is similar."""
     # Imported here because most names are spelt right.
     from difflib import get_close_matches
 
@@ -17,7 +17,7 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def unknown_site(name: str, sites: Collection[str]) -> NotFound:
-    """Return the error of whoever names a site that is none of a broker's `sites`."""
+    """Return the error for a site that is not among a broker's `sites`."""
     return NotFound(
         f"the broker knows no site {name}",
         where="site",

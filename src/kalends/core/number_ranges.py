@@ -1,4 +1,4 @@
-"""Whole numbers in words: runs of them by their ends."""
+"""Text for sets of whole numbers, with ranges."""
 
 from __future__ import annotations
 

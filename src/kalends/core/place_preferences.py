@@ -1,8 +1,8 @@
-"""What it is worth to a user to have a job on some machines rather than on others.
+"""Preferences of a user for some machines over others, for a job.
 
 "Preferences ... are a weaker form of constraints. For example, a job may indicate site preferences, but the
-system is free to consider other sites as well." (Weissman and Grimshaw 1996, section 3.) Here they are said
-in the one unit that can be compared with what sites offer: seconds of waiting.
+system is free to consider other sites as well." (Weissman and Grimshaw 1996, section 3.) Here their unit is
+seconds of waiting, which can be compared with the sites' bids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kalends.core.requests import Attribute
 
 
 class PlacePreference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """On a machine that meets all of `attributes` the job may end `worth_s` seconds later."""
+    """A preference: on a machine that meets all `attributes`, the job may end `worth_s` seconds later."""
 
     attributes: Annotated[
         tuple[Attribute, ...], Meta(min_length=1, max_length=limits.ATTRIBUTES_MAX)
@@ -28,5 +28,5 @@ class PlacePreference(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 def worth_s(preferences: Iterable[PlacePreference], attributes: Described) -> int:
-    """Return how many seconds of waiting a machine with `attributes` is worth: all that it meets."""
+    """Return the worth of a machine with `attributes`, in seconds: the sum of all met preferences."""
     return sum(each.worth_s for each in preferences if matches(attributes, each.attributes))

@@ -1,8 +1,8 @@
-"""Principals: users and their groups, and whose users they are.
+"""Principals: users and their groups, and the realms that vouch for them.
 
-A name says who vouches for it. ``ada`` is the ada of the server's own issuer; ``ada@kit.edu`` is that of the
-realm ``kit.edu``, and another person. What follows the last ``@`` is the realm, in lower case; names are
-compared whole.
+A name shows the realm that vouches for it. ``ada`` is the ada of the server's own issuer; ``ada@kit.edu`` is
+another person, of the realm ``kit.edu``. The text after the last ``@`` is the realm, in lower case; names
+are compared whole.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
 
 def in_realm(name: str, realm: str) -> str:
-    """Return how the `name` of a user or group of `realm` is written; "" is the server's own realm."""
+    """Return the full name of a user or group of `realm`; "" is the server's own realm."""
     return f"{name}@{realm}" if realm else name
 
 

@@ -1,4 +1,4 @@
-"""The errors that tell a user what to do, from the refusals of resources and sites."""
+"""Errors with remedies for users, made from the refusals of resources and sites."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.UNKNOWN_RESOURCE, NotFound, "no such resource",
      "see `kalends resources`"),
     (RefusalCode.NOT_ALLOWED, NotAllowed, "an owner's access list does not allow this",
-     "ask for what the rules allow (`kalends resources NAME` lists them), or choose another resource"),
+     "choose within the rules (`kalends resources NAME` lists them), or choose another resource"),
     (RefusalCode.DECLINED, NotAllowed, "an owner has declined it; nothing was booked",
      "ask the owner, or choose another time or resource"),
     (RefusalCode.UNANSWERED, Expired, "an owner did not answer in time; nothing was booked",
      "ask the owner, then book it again"),
-    (RefusalCode.NO_ACCOUNT, NotAllowed, "you have no account in the batch system behind it",
+    (RefusalCode.NO_ACCOUNT, NotAllowed, "you have no account in the batch system of the resource",
      "ask its owner for one, or choose another resource"),
-    (RefusalCode.ADVISORY, InvalidInput, "its batch system alone decides there: nobody can promise a slot",
+    (RefusalCode.ADVISORY, InvalidInput, "this resource takes jobs only; its slots cannot be reserved",
      "submit a job to it: kalends submit NAME -- PROGRAM"),
     (RefusalCode.NO_PLACE, InvalidInput, "no machine takes such a job",
-     "look at what each of them says, and ask for what one has"),
+     "see why each machine refuses, and ask for less"),
     (RefusalCode.OFF_GRAIN, InvalidInput, "the times do not fit the resource's grain",
      "choose a start and a length in whole steps of the grain, which `kalends resources` lists"),
     (RefusalCode.PAST, InvalidInput, "that time has passed", "give a later time"),
@@ -48,20 +48,20 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "look at it with `kalends show`, then try again"),
     (RefusalCode.LEAD_TIME, NoCommonTime, "an owner requires longer notice",
      "choose a later time; `kalends resources` shows the owner's rules"),
-    (RefusalCode.SHARE, LimitExceeded, "the share of that week is used up",
-     "choose another week, or cancel something in it that is still to come"),
+    (RefusalCode.SHARE, LimitExceeded, "your share of that week is used up",
+     "choose another week, or cancel a later booking in that week"),
     (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
-     "ask for less, or first release a hold or cancel a reservation that is not over"),
+     "ask for less, or first release a hold or cancel a reservation that has not ended"),
     (RefusalCode.DRAINED, Unavailable, "a site accepts no new bookings at present", TRY_LATER),
-    (RefusalCode.OLDER_VERSION, Conflict, "a site runs an older kalends, which does not know all of this",
-     "leave that out, or choose another resource, until its owner has upgraded it"),
+    (RefusalCode.OLDER_VERSION, Conflict, "a site runs an older kalends, without a feature of this request",
+     "leave the feature out or choose another resource, until the site's owner has upgraded it"),
     (RefusalCode.BAD_ANSWER, Unavailable, "a site gave an invalid answer; nothing was booked",
-     "choose other resources, and tell the owner of that site"),
+     "choose other resources, and inform the owner of that site"),
     (RefusalCode.SITE_UNUSABLE, Conflict, "this broker cannot use a site; nothing was booked",
-     "tell the operator of the broker, who has to mend it; or choose another resource"),
+     "ask the operator of the broker to fix it; or choose another resource"),
     (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
      TRY_LATER),
-    (RefusalCode.TOO_LATE, NoCommonTime, "no machine has it in time",
+    (RefusalCode.TOO_LATE, NoCommonTime, "no machine can end the job in time",
      "give a later end, ask for less, or try again later"),
     (RefusalCode.CLOSED_HOURS, NoCommonTime, "a resource is closed at that time",
      "choose a time within its opening hours; `kalends find` lists common times"),
@@ -71,7 +71,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
 
 
 def error_of(refusals: Iterable[Refusal]) -> KalendsError:
-    """Return the error that the gravest of `refusals` stands for, with all of them."""
+    """Return the error for the most serious of `refusals`, with all of them."""
     all_of = tuple(dict.fromkeys(refusals))
     codes = {refusal.code for refusal in all_of}
     for code, kind, detail, remedy in _ERRORS:

@@ -63,7 +63,7 @@ class Term(_Value, frozen=True, kw_only=True):
     `units_max` above `units` makes the term moldable: `units_weight` is earned by the full amount,
     and of it the share that lies above the least amount for anything between (more is better, unless
     the weight is negative), separately for each picked resource. `preferred` are attributes that a
-    picked resource need not have.
+    picked resource may lack.
     """
 
     resource: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
@@ -106,7 +106,7 @@ class Request(_Value, frozen=True, kw_only=True):
     The reservation starts no earlier than `not_before` and every stage ends by `not_after` (integer
     seconds UTC). A window exactly as long as the stages fixes the start. `not_after` 0 leaves the
     end to the owners' horizons. `agent` names the script that chooses slots at the sites: one that
-    the user has uploaded, by name or hash, or ``ready:NAME``; `arguments` are handed to it. Where it fails
+    the user has uploaded, by name or hash, or ``ready:NAME``; `arguments` are passed to it. If it fails,
     the site's default chooses, unless the agent must run: then nothing is booked.
     """
 
@@ -126,9 +126,9 @@ class Request(_Value, frozen=True, kw_only=True):
     def check(self, *, from_wire: bool = False) -> None:
         """Raise `InvalidInput` for an invalid request, whatever its origin.
 
-        `where` is the path of what is wrong, such as ``alternatives[0].terms[1].units``. Types and
-        single values are held to their declarations (Python code may have ignored them; what comes
-        `from_wire` was already); then what belongs together is compared.
+        `where` in the error is the path of the fault, such as ``alternatives[0].terms[1].units``. First
+        checks types and single values against their declarations (a request `from_wire` already was;
+        Python code may have ignored them), and then their relations.
         """
         declared = self if from_wire else _declared(self)
         _check_size(declared)
@@ -166,7 +166,7 @@ def _check_arguments(request: Request) -> None:
     for where in ("arguments", "agent_must_run"):
         if getattr(request, where) and not request.agent:
             raise InvalidInput(
-                "there is no agent for this", where=where, remedy="name the agent, or leave it out"
+                "given without an agent", where=where, remedy="name the agent, or leave it out"
             )
     for name, value in request.arguments.items():
         if not isinstance(value, bool):
@@ -182,7 +182,7 @@ def term_interval(request: Request, term: Term, start: int) -> Interval:
 def span(request: Request) -> tuple[int, int]:
     """Return the earliest begin and the latest end of all stages, in seconds from the common start.
 
-    ``(0, 3600)`` for a plain hour; the first is negative where a stage begins before the start. Over
+    ``(0, 3600)`` for a plain hour; the first is negative if a stage begins before the start. Over
     all alternatives together.
     """
     spans = [span_of(request, alternative) for alternative in request.alternatives]
@@ -210,7 +210,7 @@ def _declared(request: Request) -> Request:
         return convert(msgspec.to_builtins(request), Request)
     except TypeError as error:
         raise InvalidInput(
-            f"the request has a value that is not plain: {error}",
+            f"the request has a value of the wrong type: {error}",
             where="request",
             remedy="use the types of kalends.core.requests",
         ) from error
@@ -261,11 +261,11 @@ def check_alternative(alternative: Alternative, where: str) -> None:
 def _check_term(term: Term, where: str) -> None:
     if bool(term.resource) == bool(term.attributes):
         raise InvalidInput(
-            "a term names a resource and attributes"
+            "a term has both a resource and attributes"
             if term.resource
-            else "a term names neither a resource nor attributes that it must have",
+            else "a term has neither a resource nor required attributes",
             where=where,
-            remedy="give either `resource`, or `attributes` that it must have",
+            remedy="give either `resource` or required `attributes`",
         )
     if term.resource and not _RESOURCE.fullmatch(term.resource):
         raise InvalidInput(
@@ -275,7 +275,7 @@ def _check_term(term: Term, where: str) -> None:
         )
     if term.resource and term.count != 1:
         raise InvalidInput(
-            f"there is only one {term.resource}, {term.count} different ones are asked for",
+            f"there is only one {term.resource}, but the term asks for {term.count} different ones",
             where=f"{where}.count",
             remedy=f"for {term.count} units of it set `units`: {term.resource}:{term.count}",
         )
@@ -288,7 +288,7 @@ def _check_term(term: Term, where: str) -> None:
     _check_weight(term.units_weight, f"{where}.units_weight")
     if term.units_weight != 1.0 and term.units_max <= term.units:
         raise InvalidInput(
-            "a weight for the amount, but the amount is fixed",
+            "the amount is fixed, and has a weight",
             where=f"{where}.units_weight",
             remedy="give units_max above units, or leave the weight out",
         )
@@ -306,7 +306,7 @@ def _check_preferred(term: Term, where: str) -> None:
         )
     if term.preferred and term.resource:
         raise InvalidInput(
-            "preferred attributes of a resource given by name",
+            "preferred attributes, but the resource is given by name",
             where=f"{where}.preferred",
             remedy="give a weight to the alternative instead",
         )
@@ -337,7 +337,7 @@ def _check_attribute(attribute: Attribute, where: str) -> None:
         raise InvalidInput(
             f"{attribute.name!r} is not an attribute name",
             where=f"{where}.name",
-            remedy="lower case letters, digits, - _ and . after a first letter",
+            remedy="use lower case letters, digits, - _ and ., after a first letter",
         )
     several = isinstance(attribute.value, tuple)
     if several != (attribute.operator == "in") or attribute.value == ():

@@ -44,18 +44,18 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         Meta(max_length=limits.RULES_MAX),
     ] = ()
     advisory: Annotated[str, Meta(max_length=64)] = ""
-    """The batch system that alone decides here: jobs are handed over to it, and no slot is promised."""
+    """Name of a batch system that accepts jobs but no reservations; "" if slots can be booked."""
     queue: bool = False
-    """Programs run here: jobs wait in its queue, and a broker may ask for places in it."""
+    """Whether the resource is a machine with a queue of jobs, in which a broker may ask for places."""
     through: Annotated[
         tuple[Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))], ...],
         Meta(max_length=limits.NESTED_MAX),
     ] = ()
-    """The virtual sites by which the broker that tells of it reaches its site, the nearest first."""
+    """Virtual sites through which the answering broker reaches the site, the nearest first."""
 
 
 def job_of_slot(reservation: str) -> str:
-    """Return "job 17" if that job has the nodes of a slot; "" if it was booked."""
+    """Return "job 17" if that job uses the nodes of the slot; "" if the slot is a booking."""
     return reservation if reservation.startswith("job ") else ""
 
 

@@ -1,7 +1,7 @@
-"""Agents on the wire: a user's script, what it is to choose among, and what became of a run.
+"""Agents on the wire: a user's script, its offers, and the outcome of a run.
 
-A *script* travels by its hash; its source only where it is not known yet. At a site it is shown the
-*offers* of the request's terms: every slot there that it may hold, numbered. See `kalends.agents`
+A *script* is named by its hash; its source is sent only if it is not known yet. At a site it gets the
+*offers* for the request's terms: every slot there that it may hold, numbered. See `kalends.agents`
 for the language and the sandbox; Ramamoorthi et al. 1997, section 3, for the idea.
 """
 
@@ -85,7 +85,7 @@ BLAME: Final[dict[RunCode, Blame]] = {
     "sandbox-unavailable": "host",
     "unknown-script": "host",
 }
-"""The party that can act on it: the script's author, or the operator of the host (then: try again)."""
+"""The party that can fix it: the script's author, or the operator of the host (then: try again)."""
 
 
 class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,7 +96,7 @@ class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str
     """Stable name, such as ``no-import``."""
     detail: str
-    """What is wrong, and the remedy."""
+    """The fault and the remedy."""
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -116,9 +116,9 @@ Asks = Annotated[tuple[Ask, ...], Meta(min_length=1, max_length=limits.CLAIMS_MA
 
 
 class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A further site that a visit is to be passed on to, and what is asked there.
+    """A further site to pass a visit on to, and the request there.
 
-    `secret` proves there that it was sent this way.
+    `secret` proves to that site that the visit came this way.
     """
 
     site: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
@@ -129,7 +129,7 @@ class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Starts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The common starts to choose among: `first`, and every `step_s` from there up to `last`.
 
-    Where `only` is not empty, just those. A site adds the starts of its own free intervals.
+    If `only` is not empty, just those. A site adds the starts of its own free intervals.
     """
 
     first: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
@@ -142,7 +142,7 @@ class Starts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def asked_for(starts: Starts, asks: tuple[Ask, ...]) -> str:
-    """Return the choices of an agent as a text that differs with them, to be proved with a visit."""
+    """Return a canonical text of an agent's choices, to be proved with a visit."""
     return msgspec.json.encode((starts, asks)).decode()
 
 
@@ -163,7 +163,7 @@ class HeldChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Offered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The common starts that `resource` could serve `term` at, when the agent looked.
+    """The common starts at which `resource` could serve `term` when the agent looked.
 
     Runs of ``(first, last)``, both included, `step_s` of the visit apart; a lone start is a run of one.
     """

@@ -41,7 +41,7 @@ class Stage(NamedTuple):
 
 
 def beat_of(stage: Stage, grain: Grain) -> Beat | None:
-    """Return the starts at which `stage` begins and ends on the grain; None when there are none."""
+    """Return the starts at which `stage` begins and ends on the grain; None if there are none."""
     if stage.length_s % grain.seconds:
         return None
     return Beat(grain.seconds, (-grain.phase_s - stage.offset_s) % grain.seconds)
@@ -91,9 +91,9 @@ def intersection(ours: Iterable[Range], theirs: Iterable[Range]) -> Iterator[Ran
 
 
 def meetings(ours: Iterable[One], theirs: Iterable[Other]) -> Iterator[tuple[int, int, One, Other]]:
-    """Yield where a range of `ours` meets one of `theirs`: first, last, and both of them.
+    """Yield the overlap of each range of `ours` with each of `theirs`: first, last, and both ranges.
 
-    What is more in a range than its first and its last is handed on. Both are in order and disjoint.
+    Further fields of a range are passed on. Both series are in order and disjoint.
     """
     left, right = iter(ours), iter(theirs)
     one, other = next(left, None), next(right, None)

@@ -1,4 +1,4 @@
-"""Times as people say them, put into the forms that `kalends.core.times` reads.
+"""Times in everyday words, rewritten to the forms that `kalends.core.times` reads.
 
 ======================================= ========================================================
 said                                    read as
@@ -25,7 +25,7 @@ _MONTHS: Final = (
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 _YEARS_AHEAD: Final = 9
-"""A 29 February comes at least once in so many years, whichever they are."""
+"""Years that always include a 29 February."""
 
 _TWELVE_HOURS = re.compile(r"\b([0-9]{1,2})(?::([0-9]{2}))? ?([ap])\.?m\b\.?")
 _CLOCK_FIRST = re.compile(r"([0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?) (?:on )?([a-z0-9].*)")
@@ -40,7 +40,7 @@ _NEXT = re.compile(r"next (week|month)(?=$| )")
 
 
 def written(words: str, today: date) -> str:
-    """Return `words` (in lower case) as they would be written; what is not known stays as it is."""
+    """Return `words` (in lower case) in the written form; unknown words stay as they are."""
     words = " ".join(words.split())
     if match := _FROM_NOW.fullmatch(words):
         return f"now{match[1] or '+'}{match[2]}"
@@ -61,7 +61,7 @@ def _of_24_hours(match: re.Match[str]) -> str:
 
 
 def _with_day(words: str, today: date) -> str:
-    """Return `words` with the day at their beginning as ISO 8601 has it."""
+    """Return `words` with the day at their beginning in ISO 8601."""
     if match := _YEAR_FIRST.match(words):
         day = _iso(int(match[1]), int(match[2]), int(match[3]))
     elif match := _YEAR_LAST.match(words):

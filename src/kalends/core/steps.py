@@ -1,7 +1,7 @@
-"""Jobs in step: one job on several machines at once, whose parts start together and know each other.
+"""Jobs in step: one job on several machines, whose parts start together and know each other.
 
-A request says on which machines, and how many nodes of each; what runs there is one job for all of them, or
-one for each. What a part finds in its environment is decided here, so that it is the same everywhere.
+A request gives the machines, and the number of nodes of each; one job runs on all, or another one on each.
+This module decides the environment of a part, so that it is the same everywhere.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ HostName = Annotated[str, Meta(pattern=ids.whole(ids.HOST_NAME_PATTERN))]
 class StepPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A part of a job in step: the job of that number on `machine`, and the hosts of its nodes.
 
-    `hosts` are known once it has nodes; the same host stands once, however many nodes it is. Its program
-    began at `began_at`, by the clock of its site (seconds UTC; 0: not yet, or that is not known).
+    `hosts` are known once the part has nodes; each host is listed once. The program
+    began at `began_at`, by the clock of the site (seconds UTC; 0: not yet, or not known).
     """
 
     machine: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
@@ -37,16 +37,16 @@ class StepPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What runs in step: `job` on every resource of a request, or what `jobs` names for some of them.
+    """The programs of a job in step: `job` on every resource of a request, or those in `jobs` on some.
 
-    Without `job` nothing runs on the others, which are only booked: an instrument, say.
+    Without `job` the other resources, e.g. an instrument, are only booked.
     """
 
     job: JobRequest | None = None
     jobs: Mapping[str, JobRequest] = {}
 
     def job_on(self, resource: str) -> JobRequest | None:
-        """Return what runs on `resource`; None: nothing."""
+        """Return the job on `resource`; None for none."""
         return self.jobs.get(resource, self.job)
 
     def check(self) -> None:
@@ -57,7 +57,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
             job.check(from_wire=True)
             if job.reservation:
                 raise InvalidInput(
-                    "a reservation, and a request for another",
+                    "a job in step makes its own reservation",
                     where="job.reservation",
                     remedy="leave it out; or submit each part with --reservation",
                 )
@@ -65,7 +65,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def check_part(job: JobRequest) -> None:
-    """Raise `InvalidInput` for a job that waits for more than its slot, or is more than one program there."""
+    """Raise `InvalidInput` for a part that waits for more than its slot, or is more than one program."""
     waits = job.not_before or job.at or job.after or job.held
     if (
         waits
@@ -80,7 +80,7 @@ def check_part(job: JobRequest) -> None:
             "a part of a job in step starts once, with the others, on the nodes of its slot",
             where="job",
             remedy="leave out dependencies, holds, times, arrays, sizes and shapes, rerun, at_most_once "
-            "and terminal; the request says when, and on how many nodes",
+            "and terminal; the request gives the time and the nodes",
         )
 
 
@@ -90,11 +90,11 @@ def addresses(parts: Iterable[StepPart]) -> str:
 
 
 def variables_of_part(parts: Sequence[StepPart], machine: str) -> dict[str, str]:
-    """Return what the part on `machine` finds in its environment; raises `InvalidInput` for too much."""
+    """Return the environment of the part on `machine`; raises `InvalidInput` if it is too long."""
     text = addresses(parts)
     if len(text) > limits.STEP_ADDRESSES_MAX:
         raise InvalidInput(
-            f"the names of all its hosts are {len(text)} characters, and an environment has no room for that",
+            f"the names of all hosts have {len(text)} characters, too many for an environment variable",
             where="parts",
             remedy="ask for fewer nodes",
         )
@@ -108,7 +108,7 @@ def key_of_part(rid: str) -> str:
 
 
 def is_key_of_part(key: str) -> bool:
-    """Return whether a job with such a key is a part of one in step."""
+    """Return whether a job with this key is a part of a job in step."""
     return key.startswith(f"{_PART} ")
 
 

@@ -13,11 +13,11 @@ written                     understood as
 ``1772442000``              nine to eleven digits: seconds since 1970, UTC
 =========================== ====================================================================
 
-What people say instead (``in 2h``, ``9am``, ``30 nov``, ``next week``) is in `kalends.core.spoken_times`.
+Everyday forms (``in 2h``, ``9am``, ``30 nov``, ``next week``) are in `kalends.core.spoken_times`.
 A zone's name may follow (``tomorrow 08:00 Europe/Zurich``); an abbreviation such as PST only if the reader's
-own clocks show it then. What `format_time` writes is read, too. A local time that the clocks skip in
+own clocks show it then. The texts of `format_time` are also read. A local time that the clocks skip in
 spring is refused, naming the gap; one that they show twice in autumn is the first of the two (the
-first still to come, where a form says so), and `format_time` says which of the two it is.
+first still to come, if a form says so), and `format_time` shows which of the two it is.
 Everything is integer seconds UTC inside; `now_s` is always handed in.
 """
 
@@ -80,9 +80,9 @@ _REMEDY: Final = (
 def parse_time(
     text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "time", exact: bool = False
 ) -> int:
-    """Return the time in seconds UTC that `text` means at `now_s` in `zone` (the module says how).
+    """Return the time in seconds UTC that `text` means at `now_s` in `zone`, by the table of the module.
 
-    Raises `InvalidInput` (at `where`) for what cannot be understood, for a local time that the zone's clocks
+    Raises `InvalidInput` (at `where`) for a text that cannot be understood, for a local time that the clocks
     skip, and with `exact` for a day without a time of day.
     """
     reading = _ClockTime(now_s, zone_named(zone), where, exact)
@@ -126,8 +126,8 @@ def parse_end(
 ) -> int:
     """Return the end that `text` means for a period that begins at `start_s`, in seconds UTC.
 
-    What names no day of its own (``17:00``, ``fri``, ``3 jan``) is the first one from the start on; what
-    counts from the present (``now+2h``, ``tomorrow 17:00``) is as `parse_time` reads it. Raises as that does.
+    A text without a date (``17:00``, ``fri``, ``3 jan``) means the first such time from the start on. A text
+    relative to the present (``now+2h``, ``tomorrow 17:00``) means the same as in `parse_time`, which raises.
     """
     return parse_time(text, now_s if _OF_NOW.search(text) else start_s, zone, where=where)
 
@@ -167,7 +167,7 @@ def weekday_named(word: str) -> int | None:
 
 
 class _ClockTime(NamedTuple):
-    """The context of a text: the present, the zone, the place for errors, and whether a day will not do."""
+    """The context of a text: the present, the zone, the place for errors, and whether a day is enough."""
 
     now_s: int
     zone: ZoneInfo
@@ -215,7 +215,7 @@ class _ClockTime(NamedTuple):
             now = datetime.fromtimestamp(self.now_s, self.zone)
             example = f"{day} 09:00" if (day, 9) > (now.date(), now.hour) else "now+1h"
             raise InvalidInput(
-                f"{day:%a %Y-%m-%d} is a day, and a time of day is needed",
+                f"{day:%a %Y-%m-%d} is a day without a time of day",
                 where=self.where,
                 remedy=f"write '{example}', or '{day} 00:00' for midnight",
             )
@@ -239,7 +239,7 @@ class _ClockTime(NamedTuple):
         return instants(local, self.zone) or [self.resolve(local)]
 
     def resolve(self, local: datetime) -> int:
-        """Return the first instant at which the zone's clocks show `local`; refused when they never do."""
+        """Return the first instant at which the zone's clocks show `local`; raises if they never do."""
         found = instants(local, self.zone)
         if not found:
             gap = _gap(local, self.zone)
@@ -247,12 +247,12 @@ class _ClockTime(NamedTuple):
                 f"{local:%Y-%m-%d %H:%M:%S} does not exist in {self.zone.key}: the clocks go "
                 f"from {gap.start:%Y-%m-%d %H:%M} straight to {gap.end:%Y-%m-%d %H:%M}",
                 where=self.where,
-                remedy=f"write a time outside this gap, such as {gap.end:%Y-%m-%d %H:%M}",
+                remedy=f"write a time outside this gap, e.g. {gap.end:%Y-%m-%d %H:%M}",
             )
         return found[0]
 
     def first_moment(self, day: date) -> int:
-        """Return the start of `day`: midnight, or where the clocks skip midnight, the end of that gap."""
+        """Return the start of `day`: midnight, or the end of the gap if the clocks skip midnight."""
         midnight = _midnight(day)
         if not instants(midnight, self.zone):
             gap = _gap(midnight, self.zone)
@@ -297,12 +297,12 @@ class _ClockTime(NamedTuple):
 
 
 def _by_abbreviation(text: str, abbreviation: str, meant: str, reading: _ClockTime) -> int:
-    """Return the time `text`, if the clocks of the zone show `abbreviation` then; else refuse it."""
+    """Return the time `text` if the clocks of the zone show `abbreviation` then; raises if not."""
     time_s = parse_time(text, reading.now_s, reading.zone, where=reading.where, exact=reading.exact)
     shown = datetime.fromtimestamp(time_s, reading.zone).tzname() or ""
     if shown.upper() != abbreviation.upper():
         raise InvalidInput(
-            f"{abbreviation} is an abbreviation of several time zones, or of a part of the year",
+            f"{abbreviation} stands for several time zones, or for a part of the year",
             where=reading.where,
             remedy=f"write the zone's name instead: {meant}",
         )
@@ -341,7 +341,7 @@ def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Inter
     local = datetime.fromtimestamp(start, reading.zone)
     if ":" in text or reading.first_moment(local.date()) != start or "now" in text.lower():
         raise InvalidInput(
-            f"{text!r} has a begin but no end",
+            f"{text!r} has a start but no end",
             where=where,
             remedy="write START .. END, START for DURATION, or a whole day such as tomorrow",
         )

@@ -1,4 +1,4 @@
-"""Whom a key may vouch for: names within patterns of its owner's, and within realms."""
+"""Users that a key may vouch for, by patterns of names and by realms."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kalends.core.principals import Principal, realm_of
 class VouchedNames(msgspec.Struct, frozen=True):
     """The users that a key may name: `users` and `groups` by shell patterns of whole names.
 
-    It speaks for the names of its own `realm`. For those of another realm that has a key here, one of
-    `realms`, it speaks only by a pattern that ends with that realm: ``*`` is not enough, ``*@kit.edu`` is. So
-    nobody takes the names of others by accident. A key of a realm never names plain users.
+    A key vouches for the names of its own `realm`. For a name of another realm with a key here, one of
+    `realms`, it needs a pattern that ends with that realm: ``*@kit.edu``, not ``*``. So no key takes names of
+    another realm by accident. A key of a realm never names plain users.
 
-    `brokers` are the brokers that may use the key; without any, those that come with it first.
+    `brokers` are the brokers that may use the key. Without any, a name belongs to the first key that uses it.
     """
 
     users: tuple[str, ...] = ("*",)
@@ -27,7 +27,7 @@ class VouchedNames(msgspec.Struct, frozen=True):
     realms: frozenset[str] = frozenset()
 
     def beyond(self, principal: Principal) -> str:
-        """Return the part of `principal` that the key may not name, in words; "" for none."""
+        """Return text for the part of `principal` that the key may not name; "" for none."""
         if not self._may_name(principal.user, self.users):
             return f"the user {principal.user!a}"
         for group in principal.groups:
@@ -39,7 +39,7 @@ class VouchedNames(msgspec.Struct, frozen=True):
         return self._may_name(group, self.groups)
 
     def speaks_as(self, source: str) -> bool:
-        """Whether `source` is one of `brokers`, or a replica of one."""
+        """Return whether `source` is one of `brokers`, or a replica of one."""
         return any(source == name or source.startswith(f"{name}-") for name in self.brokers)
 
     def _may_name(self, name: str, patterns: Collection[str]) -> bool:

@@ -2,7 +2,7 @@
 
 Almost every abbreviation stands for several zones: PST is shown in Los Angeles in winter and in Manila all
 year, CST in Chicago, Shanghai and Havana. Even one of a single offset is ambiguous, because people write EST
-in summer, too. So a text is refused that has one, unless the clocks of its reader's zone show it then.
+in summer, too. So a text with an abbreviation is refused, unless the clocks of the user's zone show it then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from kalends.core.errors import InvalidInput
 
 SHAPE: Final = re.compile(r"[A-Za-z]{2,5}")
-"""What an abbreviation looks like."""
+"""The form of an abbreviation."""
 
 SHOWN_MAX: Final = 4
 
@@ -29,20 +29,20 @@ _WELL_KNOWN: Final = (
     "Asia/Jerusalem", "Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Asia/Manila", "Australia/Sydney",
     "Australia/Adelaide", "Australia/Perth", "Pacific/Auckland",
 )  # fmt: skip
-"""Places that many know: named before others that have the same clocks."""
+"""Well-known places, named before others with the same clocks."""
 
 _SEASONS: Final = (datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 7, 15, tzinfo=UTC))
 
 
 def zone_named(name: str | ZoneInfo) -> ZoneInfo:
-    """Return the IANA zone `name`; raises `InvalidInput` with near matches when there is none."""
+    """Return the IANA zone `name`; raises `InvalidInput` with similar names if there is none."""
     if isinstance(name, ZoneInfo):
         return name
     if not isinstance(name, str):
         raise InvalidInput(
             f"a {type(name).__name__} is not a time zone",
             where="zone",
-            remedy="give its name, as Europe/Berlin",
+            remedy="give a name, e.g. Europe/Berlin",
         )
     try:
         return ZoneInfo(name)
@@ -88,4 +88,6 @@ def _near_zones(name: str) -> str:
     cities = [zone for lower, zone in sorted(by_lower.items()) if lower.split("/")[-1] == wanted]
     near = difflib.get_close_matches(wanted, sorted(by_lower), n=3, cutoff=0.7)
     names = list(dict.fromkeys(cities + [by_lower[lower] for lower in near]))[:3]
-    return f"did you mean {' or '.join(names)}?" if names else "write an IANA name: Europe/Zurich"
+    return (
+        f"did you mean {' or '.join(names)}?" if names else "write an IANA name, e.g. Europe/Zurich"
+    )

@@ -40,7 +40,7 @@ _PEER = re.compile(r'^name = "([a-z]+)"\nurl = "[^"]*"$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class FacilityPlan:
-    """What a facility consists of: the configuration of each site, by its name, and of the broker."""
+    """The parts of a facility: the configuration of each site, by name, and of the broker."""
 
     sites: Mapping[str, str]
     broker: str
@@ -181,7 +181,7 @@ def make_keys(directory: Path) -> None:
 
 
 def make_tokens(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> None:
-    """Make the tokens of examples/facility/make-keys.sh, in the place of earlier ones.
+    """Make the tokens of examples/facility/make-keys.sh, replacing earlier ones.
 
     The user's token is good at the broker alone, whose passes lead to the sites.
     """

@@ -60,7 +60,7 @@ async def run_one(facility: Facility) -> JobSeen:
 
 
 async def end_all(facility: Facility) -> None:
-    """End all jobs, whoever has submitted them, as far as the site can still be asked."""
+    """End all jobs of all users, if the site still answers."""
     url, token = facility.site_url(MACHINE), facility.token(OPERATOR)
     with contextlib.suppress(KalendsError):
         async with kalends.connect(url, token=token) as client:

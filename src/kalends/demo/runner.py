@@ -26,7 +26,7 @@ from kalends.demo.story import Teller, play
 
 
 class Performance:
-    """How far a demo has come. The first signal cancels it, and none cuts short how it stops."""
+    """Progress of a demo. The first signal cancels it, and none cuts short how it stops."""
 
     def __init__(self) -> None:
         self.played = False

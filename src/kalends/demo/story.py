@@ -63,7 +63,7 @@ class Teller(Protocol):
 async def play(
     facility: Facility, teller: Teller, now_s: int, clock: Callable[[], float]
 ) -> DemoReport:
-    """Fill the machine's calendar, co-allocate three resources, run a job beside them, and cancel it again.
+    """Fill the machine's calendar, co-allocate three resources, run a job as well, and cancel all again.
 
     Raises the client's errors, and `Unavailable` when a site does not do what the broker says.
     """

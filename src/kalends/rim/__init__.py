@@ -1,1 +1,1 @@
-"""What clients and servers share where they meet the computer and the network."""
+"""Code for the computer and the network that clients and servers share."""

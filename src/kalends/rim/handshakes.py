@@ -1,4 +1,4 @@
-"""What the other side of a WebSocket has said in its answer to the request for it."""
+"""The headers of the answer that opened a WebSocket."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import aiohttp
 
 
 def answer_headers(socket: aiohttp.ClientWebSocketResponse[bool]) -> Mapping[str, str]:
-    """Return the headers of the answer that has opened `socket`."""
-    # aiohttp keeps the answer, and has no public name for it.
+    """Return the headers of the answer that opened `socket`."""
+    # aiohttp stores the answer without a public name.
     return socket._response.headers

@@ -1,4 +1,4 @@
-"""Files that hold a secret: whose they are, and who else can read them."""
+"""Files that hold a secret: checks of owner and rights, and writing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kalends.core.errors import Conflict, InvalidInput
 PRIVATE: Final = 0o600
 
 _BEYOND_OWNER: Final = stat.S_IWGRP | stat.S_IRWXO
-"""A group may read a secret, where its owner wants that; nobody else may do anything."""
+"""Forbidden rights of a secret file: its group may only read it, and others may do nothing."""
 
 
 def check_private(path: Path, where: str = "") -> None:
-    """Raises `InvalidInput` (at `where`, or the path) for a file that others can read or have made.
+    """Raise `InvalidInput` (at `where`, or the path) for a file that others can read or have made.
 
-    It must be there, and belong to this process's user or to root.
+    The file must exist, and belong to this process's user or to root.
     """
     named = str(path) if where else "it"
     try:
@@ -35,7 +35,7 @@ def check_private(path: Path, where: str = "") -> None:
         raise InvalidInput(
             f"{named} belongs to another user (number {found.st_uid}), who can change it",
             where=where or str(path),
-            remedy=f"chown it to the user that runs this, or to root: chown $USER {quote(str(path))}",
+            remedy=f"give it to the user that runs this, or to root: chown $USER {quote(str(path))}",
         )
     if found.st_mode & _BEYOND_OWNER:
         whose = "every user of this machine" if found.st_mode & stat.S_IRWXO else "its group"
@@ -50,7 +50,7 @@ def check_private(path: Path, where: str = "") -> None:
 def write_new(path: Path, content: bytes, mode: int = PRIVATE) -> None:
     """Write `path` with the rights `mode`, whatever the umask takes away.
 
-    Raises `Conflict` when the file exists, `InvalidInput` when it cannot be made; then nothing is left.
+    Raises `Conflict` if the file exists, `InvalidInput` if it cannot be made; then nothing is left.
     """
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -75,9 +75,9 @@ def write_new(path: Path, content: bytes, mode: int = PRIVATE) -> None:
 
 
 def replace(path: Path, content: bytes, mode: int = PRIVATE) -> None:
-    """Put a file with `content` in the place of `path`, at once: a reader sees the old one or the new.
+    """Replace `path` by a file with `content`, at once: a reader sees the old file or the new one.
 
-    Raises `InvalidInput` when that cannot be; then the old one is still there.
+    Raises `InvalidInput` if that fails; then the old file is unchanged.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}")
     new.unlink(missing_ok=True)
@@ -86,4 +86,6 @@ def replace(path: Path, content: bytes, mode: int = PRIVATE) -> None:
         new.replace(path)
     except OSError as error:
         new.unlink(missing_ok=True)
-        raise InvalidInput(f"cannot write it: {error.strerror}", where=str(path)) from error
+        raise InvalidInput(
+            f"the file cannot be written: {error.strerror}", where=str(path)
+        ) from error

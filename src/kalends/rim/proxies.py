@@ -1,9 +1,9 @@
-"""The proxy through which a server is reached, as the environment says: one rule for all outgoing calls.
+"""The proxy to a server from the environment: one rule for all outgoing calls.
 
 ``HTTPS_PROXY`` is for https addresses, ``HTTP_PROXY`` for http ones, and ``ALL_PROXY`` for those without a
-proxy of their own. ``NO_PROXY`` lists hosts that are reached directly: names with all names below them,
-addresses, networks, each with a port if need be, or ``*``. A name in lower case wins. Loopback is always
-direct.
+specific proxy. ``NO_PROXY`` lists hosts that are reached directly: names with all names below them,
+addresses, networks, each with a port if need be, or ``*``. Variables in lower case have priority. Loopback
+is always direct.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Proxy(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How it is called in errors: without its password."""
+        """Return the name of the proxy for errors, without its password."""
         return f"the proxy {self.address.hostname}:{self.address.port or 80} ({self.variable})"
 
     def headers(self) -> dict[str, str]:
-        """Return what shows the proxy who is calling, if its address has a user."""
+        """Return the header that identifies the caller to the proxy, if its address has a user."""
         parts = self.address
         if parts.username is None:
             return {}
@@ -59,7 +59,7 @@ def proxy_for(url: str, environment: Mapping[str, str] | None = None) -> Proxy |
 
 
 def proxy_url(url: str) -> str | None:
-    """Return the address of the proxy for `url`, as aiohttp wants it."""
+    """Return the address of the proxy for `url`, in the form for aiohttp."""
     proxy = proxy_for(url)
     return None if proxy is None else proxy.url
 

@@ -1,4 +1,4 @@
-"""Calls that are not led elsewhere: who is called cannot send the caller, and its rights, to another."""
+"""Refusal of redirects, so that a server cannot send the caller's rights to another server."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import aiohttp
 
 
 class RedirectRefused(aiohttp.ClientError):
-    """The server that was called, which answered with `status`, wanted the caller to go elsewhere."""
+    """A redirect, with `status`, by the called server."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(f"it answers with status {status}, to go elsewhere")
+        super().__init__(f"the server answers with a redirect (status {status})")
         self.status = status
 
 
 def refused_redirects() -> aiohttp.TraceConfig:
-    """Return what lets calls of a session, and above all its sockets, fail with `RedirectRefused`.
+    """Return a configuration by which calls and sockets of a session fail with `RedirectRefused`.
 
-    For plain calls `allow_redirects=False` does; aiohttp gives no such choice for sockets.
+    For plain calls `allow_redirects=False` is enough; aiohttp has no such option for sockets.
     """
     config = aiohttp.TraceConfig()
     config.on_request_redirect.append(_refuse)

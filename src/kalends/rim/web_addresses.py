@@ -1,4 +1,4 @@
-"""Addresses of servers on the web: whether a text is one, and whether what is said there can be overheard."""
+"""Checks of web addresses of servers: their form, and whether calls are protected from others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEX: Final = re.compile("0x[0-9a-f]*")
 PORTS: Final = {"http": 80, "https": 443}
 
 TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
-"""The last four bytes are an IPv4 address, behind a translator (RFC 6052)."""
+"""Prefix of IPv6 addresses whose last four bytes are an IPv4 address behind a translator (RFC 6052)."""
 
 
 def server_parts(url: str) -> SplitResult | None:
@@ -39,7 +39,7 @@ def host_in(parts: SplitResult) -> str:
 def is_odd_number(host: str) -> bool:
     """Return whether a host is a number, and not written as an IPv4 address is: 127.1, 2130706433, 0x7f.1.
 
-    Systems take such a text for an address, where a look at its form has found a name (WHATWG URL, 4.1).
+    Systems read such a text as an address, although by its form it is a name (WHATWG URL, 4.1).
     """
     if ":" in host:
         return False
@@ -53,7 +53,7 @@ def is_odd_number(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host, by name or by address, is this one by its inner interface."""
+    """Return whether a host, by name or by address, is the loopback interface of this host."""
     if host.lower() == "localhost":
         return True
     try:
@@ -63,7 +63,7 @@ def is_loopback(host: str) -> bool:
 
 
 def unwrapped(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 one leads to: mapped, by 6to4, or translated; else itself."""
+    """Return the IPv4 address in a mapped, 6to4 or translated IPv6 address; otherwise the address itself."""
     if not isinstance(address, ipaddress.IPv6Address):
         return address
     if address in TRANSLATED:
@@ -72,15 +72,15 @@ def unwrapped(address: Address) -> Address:
 
 
 def is_here(url: str) -> bool:
-    """Return whether a URL names this host by its inner interface."""
+    """Return whether a URL names the loopback interface of this host."""
     parts = server_parts(url)
     return parts is not None and is_loopback(host_in(parts))
 
 
 def is_guarded(url: str) -> bool:
-    """Return whether nobody on the way hears or changes what is said at `url`: https, or http on this host.
+    """Return whether calls to `url` are protected from others on the network: https, or http on this host.
 
-    It may end with a query.
+    The URL may end with a query.
     """
     address, _, query = url.partition("?")
     parts = server_parts(address)

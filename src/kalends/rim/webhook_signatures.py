@@ -1,7 +1,7 @@
 """Signed calls of webhooks, by the rules of Standard Webhooks (standardwebhooks.com, version 1.0.0).
 
-The HMAC-SHA256 of ``id.time.body`` goes along in the header ``webhook-signature``, as ``v1,`` and base64. Who
-signs and who receives share a secret, written ``whsec_`` and base64.
+The HMAC-SHA256 of ``id.time.body`` is sent in the header ``webhook-signature``, as ``v1,`` and base64. Sender
+and receiver share a secret, written ``whsec_`` and base64.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECRET_BYTES_MAX: Final = 64
 """The bounds of Standard Webhooks."""
 
 AGE_S_MAX: Final = 300
-"""A call that is older, or newer, may be one that was seen before."""
+"""Maximum age, or lead, of a call in seconds: beyond it, the call may be a replay."""
 
 VERSION: Final = "v1,"
 
@@ -35,7 +35,7 @@ def secret_text(secret: bytes) -> str:
 def secret_bytes(text: str) -> bytes:
     """Return the secret that is written `text`, with or without ``whsec_``.
 
-    Raises `InvalidInput` for what is not base64, or too short or long to be one; it is not repeated.
+    Raises `InvalidInput`, without the text, if it is not base64, or is too short or too long.
     """
     try:
         secret = base64.b64decode(text.strip().removeprefix(SECRET_PREFIX), validate=True)
@@ -43,9 +43,9 @@ def secret_bytes(text: str) -> bytes:
         secret = b""
     if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
         raise InvalidInput(
-            f"no secret of a webhook: base64 of {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes",
+            f"not the secret of a webhook: base64 of {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes",
             where="secret",
-            remedy="write it as it was told, whsec_...; `openssl rand -base64 32` makes a new one",
+            remedy="write it as it was shown, whsec_...; `openssl rand -base64 32` makes a new one",
         )
     return secret
 
@@ -62,10 +62,10 @@ def signed_headers(secret: bytes, id: str, time_s: int, body: bytes) -> dict[str
 def verify_webhook(
     secret: str, headers: Mapping[str, str], body: bytes, *, now_s: float | None = None
 ) -> str:
-    """Return the id of a delivery whose signature is genuine and not old; whoever has seen it drops it.
+    """Return the id of a delivery with a genuine, recent signature; receivers drop an id seen before.
 
     `headers` may be in any case, and `now_s` is the time of the call (None: by this computer's clock). Raises
-    `NotAuthenticated` for every other call, and `InvalidInput` for what is no secret.
+    `NotAuthenticated` for every other call, and `InvalidInput` for an invalid secret.
     """
     key = secret_bytes(secret)
     named = {name.lower(): value for name, value in headers.items()}
@@ -74,13 +74,13 @@ def verify_webhook(
     if not id or not (sent.isascii() and sent.isdigit() and len(sent) <= 12):
         raise _refused("it is not signed")
     if abs(now_s - int(sent)) > AGE_S_MAX:
-        raise _refused(f"it is not of the last {AGE_S_MAX} s")
+        raise _refused(f"it is not from the last {AGE_S_MAX} s")
     true = _signature(key, id, sent, body).encode()
     for signature in named.get("webhook-signature", "").split():
         given = signature.removeprefix(VERSION).encode()
         if signature.startswith(VERSION) and hmac.compare_digest(given, true):
             return id
-    raise _refused("its signature is not by this secret")
+    raise _refused("its signature does not match this secret")
 
 
 def _signature(secret: bytes, id: str, time_s: str, body: bytes) -> str:

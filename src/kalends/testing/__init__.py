@@ -6,7 +6,7 @@
             servers.clock.advance(minutes=11)
             assert broker.show(held.id).state == "failed"
 
-Needs the extra ``server``. `docs/testing.md` tells the rest.
+Needs the extra ``server``. See `docs/testing.md`.
 """
 
 from __future__ import annotations

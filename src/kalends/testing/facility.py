@@ -44,12 +44,11 @@ class LocalFacility:
     """The shipped servers on free loopback ports, from entering ``with`` (or ``async with``) to leaving it.
 
     `sites` are the owners with their resources; `broker` names the broker, and `virtual` virtual sites, each
-    with the sites that are reached by it alone. `notices` are the fields of its ``[broker.notices]``. `now`
-    is the first time on `clock` (``2027-03-01T09:00Z``, in UTC where it has no offset), by default the
-    present. Access is open: everyone is who they say they are. Stores lie in a temporary directory, removed
-    at the end.
+    with the sites that are reached only through it. `notices` are the fields of the ``[broker.notices]``.
+    `now` is the first time on `clock` (``2027-03-01T09:00Z``, in UTC if it has no offset), by default the
+    present. Access is open: callers need no token. Stores are in a temporary directory, removed at the end.
 
-    Entering raises `InvalidInput` for what cannot be configured.
+    Entering raises `InvalidInput` for an invalid configuration.
     """
 
     def __init__(
@@ -113,9 +112,9 @@ class LocalFacility:
         transport: TransportName = "session",
         backoff: Backoff | None = None,
     ) -> Client:
-        """A client of the broker, or of the site `at`, as `user`; times are read by `clock`, in `zone`.
+        """Return a client of the broker, or of the site `at`, as `user`; reads times by `clock`, in `zone`.
 
-        The others are as for `kalends.connect`.
+        Other arguments as for `kalends.connect`.
         """
         client = connect(
             self.url(at or self.broker), user=user, groups=groups, zone=zone, timeout_s=timeout_s,
@@ -134,7 +133,7 @@ class LocalFacility:
         transport: TransportName = "session",
         backoff: Backoff | None = None,
     ) -> SyncClient:
-        """As `client`, for use without async."""
+        """Return a synchronous client, with the arguments of `client`."""
         return SyncClient(
             self.client(
                 user, at=at, groups=groups, zone=zone, timeout_s=timeout_s, transport=transport,
@@ -143,16 +142,16 @@ class LocalFacility:
         )  # fmt: skip
 
     def url(self, name: str) -> str:
-        """Where the site or broker `name` listens, also while it is stopped."""
+        """Return the address of the site or broker `name`, also while it is stopped."""
         if name not in self._configured:
             raise NotFound("there is no such server here", where=name)
         return f"http://{_server(self._configured[name]).listen}"
 
     def stop(self, name: str) -> None:
-        """Stop the site or broker `name` as a signal would; the broker has noticed when this returns.
+        """Stop the site or broker `name`, as a signal would, and wait until the broker has noticed.
 
         Its store stays. In a test with a running event loop, use ``await asyncio.to_thread(servers.stop,
-        name)``, so that clients can take leave.
+        name)``, so that clients can close their connections.
         """
         self.url(name)
         if listener := self._running.pop(name, None):
@@ -160,14 +159,14 @@ class LocalFacility:
         self._settle()
 
     def start(self, name: str) -> None:
-        """Start the site or broker `name` again, where it was; it is in use when this returns."""
+        """Start the site or broker `name` again at its address, and wait until it is in use."""
         self.url(name)
         if name not in self._running:
             self._thread.run(self._serve(name))
         self._settle()
 
     def _reached(self) -> list[str]:
-        """Return what the broker reaches straight: virtual sites, and sites that are members of none."""
+        """Return the sites that the broker calls directly: virtual ones, and those that are in none."""
         members = {each for members in self._virtual.values() for each in members}
         return [name for name in (*self._sites, *self._virtual) if name not in members]
 
@@ -196,7 +195,7 @@ class LocalFacility:
             await self._running.popitem()[1].stop()
 
     def _settle(self) -> None:
-        """Return once the broker, if it runs, has heard the sites that run, and stored what it wrote."""
+        """Wait until the broker, if it runs, has contact with all running sites and has stored its writes."""
         self._thread.run(self._settled())
 
     async def _settled(self) -> None:
@@ -217,7 +216,7 @@ class LocalFacility:
 
 
 def _way_of(site: SiteStatus) -> set[str]:
-    """Return the virtual sites that `site` is reached by."""
+    """Return the virtual sites on the way to `site`."""
     return set(filter(None, site.through.split("/")))
 
 
@@ -257,7 +256,7 @@ def _common(name: str) -> dict[str, Any]:
 
 
 def _log_by_logging() -> None:
-    """Unless this process uses structlog in its own way, let servers log by `logging`: pytest shows that."""
+    """Log by `logging`, which pytest shows, unless this process has configured structlog itself."""
     if not structlog.is_configured():
         structlog.configure(
             processors=[

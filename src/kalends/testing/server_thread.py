@@ -1,4 +1,4 @@
-"""A thread with an event loop whose timers follow a clock of ours."""
+"""A thread with an event loop whose timers follow a given clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class ServerThread:
-    """Runs work from its making until `stop`; timers are due by `monotonic_s`."""
+    """A thread that runs work until `stop`; timers are due by `monotonic_s`."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._loop = _ClockedLoop(monotonic_s)
@@ -21,7 +21,7 @@ class ServerThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which begins once every timer that is due now has been served."""
+        """Return the result of `work`, which begins after every timer that is due now."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
@@ -32,7 +32,7 @@ class ServerThread:
 
 
 class _ClockedLoop(asyncio.SelectorEventLoop):
-    """A loop that wakes up looks at its timers by `time`: a call from another thread wakes it."""
+    """Wake the loop by a call from another thread, so that it checks its timers by `time`."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s

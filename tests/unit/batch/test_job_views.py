@@ -182,7 +182,7 @@ def test_a_latest_start_is_firm_only_where_the_machine_has_promised_it_and_keeps
     assert view.predicted.firm == firm
     (line,) = [each for each in details(view, UTC) if "08:10" in each]
     assert ("at the latest" in line) == firm
-    assert ("unless a booking or another job goes before it" in line) == (not firm)
+    assert ("unless a booking or another job overtakes it" in line) == (not firm)
 
 
 def test_how_a_job_went_and_why_it_ended_is_for_its_user_and_operators() -> None:

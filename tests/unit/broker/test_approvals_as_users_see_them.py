@@ -61,7 +61,7 @@ async def test_a_declined_booking_is_given_up_at_every_site_and_its_user_reads_t
         assert (held.state, held.needs_approval) == ("held", ("emlab/microscope",))
         assert await owner.approvals() == ()
         assert (await ann.lock(held.id)).state == "open"
-        with pytest.raises(kalends.InvalidInput, match="no word is given"):
+        with pytest.raises(kalends.InvalidInput, match="the comment is missing"):
             await owner.decline(held.id, word=" ")
         await owner.decline(held.id, word="the pump is broken")
         with pytest.raises(kalends.NotAllowed) as refused:
@@ -181,7 +181,7 @@ def test_the_command_line_tells_whom_is_waited_for_and_gives_the_owners_word() -
         assert other.exit_code == 1
         assert "it was declined already, by operator" in other.output
         assert _run(site, "operator", "admin", "requests").output == (
-            "no request waits for your approval\n"
+            "no request needs your approval\n"
         )
         assert _run(broker, "ann", "list", "--waiting").output == "no request of yours waits\n"
         rules = _run(broker, "ann", "resources", "emlab/microscope").output
@@ -197,7 +197,7 @@ def test_the_command_line_tells_how_a_change_that_waits_is_given_up_without_what
         _run(broker, "ann", "show", id, "--follow")
         moved = _run(broker, "ann", "move", id, "--to", "2027-03-04T09:00Z")
         change = json.loads(_run(broker, "ann", "show", id, "--json").stdout)["data"]["changing"]
-        assert "what is reserved stays until then" in moved.output
+        assert "the reservation stays as it is until then" in moved.output
         assert f"kalends cancel {change[-8:]} to give the change up" in moved.output
         assert f"kalends cancel {id[-8:]}" not in moved.output
         assert f"kalends show {change[-8:]}" in _run(broker, "ann", "show", id).output
@@ -205,7 +205,7 @@ def test_the_command_line_tells_how_a_change_that_waits_is_given_up_without_what
         assert "waits for the approval of the owner of emlab/microscope" in shown
         given_up = _run(broker, "ann", "cancel", change[-8:])
         assert given_up.exit_code == 0
-        assert f"the change {change[-8:]} is given up, and this stands" in given_up.output
+        assert f"the change {change[-8:]} is cancelled; this reservation stays" in given_up.output
         assert f"reserved {id[-8:]}" in given_up.output
         again = _run(broker, "ann", "move", id, "--to", "2027-03-05T09:00Z")
         assert again.exit_code == 0, again.output

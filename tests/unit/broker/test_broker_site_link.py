@@ -312,4 +312,4 @@ async def test_a_site_whose_version_makes_no_sense_is_no_site() -> None:
     site = Site()
     site.said = ServerVersion("<script>")
     async with linked(site) as (_, user):
-        assert await user.lost.get() == "this is no version"
+        assert await user.lost.get() == "this is not a version"

@@ -196,9 +196,9 @@ def test_of_a_part_that_is_taken_back_it_is_said_where_each_went_or_why_it_goes_
     when = "ann       4  Tue 2027-03-02 08:00  Tue 2027-03-02 12:00"
     assert told.stdout.splitlines() == [
         "sdsc/sp2:2 from Tue 2027-03-02 08:00:00 UTC (UTC+00:00) for 4h",
-        "  beside   3 others have room there, and stay",
-        "  fewest   perhaps not: there are too many to try every choice",
-        "  RESERVATION  USER  UNITS  FROM (UTC)            TO                    WHAT BECOMES OF IT",
+        "  beside   3 other reservations fit, and stay",
+        "  fewest   perhaps not: there are too many reservations to try every choice",
+        "  RESERVATION  USER  UNITS  FROM (UTC)            TO                    OUTCOME",
         f"  00000001     {when}  would be moved: {lack}",
         f"  00000002     {when}  moved to Tue 2027-03-02 12:00 on sdsc/onyx",
         f"  00000003     {when}  cancelled",
@@ -238,7 +238,7 @@ def test_of_one_that_stays_beside_a_reclaim_it_is_said_in_the_singular() -> None
     view = reclaim_calls.ReclaimView(
         key="k", resource="sdsc/sp2", start=0, end=60, units=2, beside=1
     )
-    assert "  beside   1 other has room there, and stays" in reclaim_lines(view, ZoneInfo("UTC"))
+    assert "  beside   1 other reservation fits, and stays" in reclaim_lines(view, ZoneInfo("UTC"))
 
 
 WITHOUT_SERVER_PARTS = """

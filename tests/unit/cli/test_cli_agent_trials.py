@@ -144,7 +144,7 @@ def test_check_tells_what_a_script_defines_and_costs_on_samples(
     assert 0 < few < many
     printed = run("agent", "check", file)
     assert printed.exit_code == 0
-    assert printed.stdout.splitlines()[0] == f"{file} keeps the rules"
+    assert printed.stdout.splitlines()[0] == f"{file} follows the rules"
     assert f"  size     {len(LATEST)} bytes" in printed.stdout
     assert "  runs in  the sandbox" in printed.stdout
 
@@ -323,7 +323,7 @@ def test_a_calendar_that_is_given_twice_is_refused_with_its_file(
     twice = ["--calendar", sp2, "--calendar", sp2]
     result = run("agent", "run", script(LATEST), "sdsc/sp2:32", *WHEN, *twice)
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"kalends: {sp2}: sdsc/sp2 is in another file, too")
+    assert result.stderr.startswith(f"kalends: {sp2}: sdsc/sp2 is also in another file")
 
 
 def test_no_process_is_left_behind(script: Callable[[str], str], sp2: str) -> None:

@@ -191,7 +191,7 @@ def test_another_agent_goes_on_and_a_lost_answer_names_the_key(
     broker.faults.extend(["drop-after", *[LimitExceeded("full")] * 3])
     lost = run("agent", "tell", id, "more", "--key", "my-key-2")
     assert lost.exit_code == 75
-    assert "send it again with the same key my-key-2" in lost.stderr
+    assert "repeat the call with the same key my-key-2" in lost.stderr
 
 
 def test_show_and_why_print_what_the_agent_left_and_cannot_steer_the_terminal(

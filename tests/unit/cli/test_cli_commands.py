@@ -248,7 +248,10 @@ def test_shrink_refuses_to_grow(run: Run) -> None:
     id = booked(run)
     refused = run("shrink", id, "--units", "caltech/onyx=2")
     assert refused.exit_code == 2
-    assert "--units: it has 1 units of caltech/onyx and cannot be shrunk to 2" in refused.stderr
+    assert (
+        "--units: the reservation has 1 units of caltech/onyx and cannot be shrunk to 2"
+        in refused.stderr
+    )
     assert run("shrink", id, "--for", "4h").exit_code == 2
 
 

@@ -77,7 +77,7 @@ def test_each_line_is_a_command_with_the_options_of_all_and_its_own(desk: Desk) 
         ("true 'open", "line 2: it cannot be read"),
         ("--for 0s -- true", "line 2"),
         ("--on '{kind=sp2}' -- true", "line 2"),
-        ("-n 2 --", "line 2: command: nothing to run"),
+        ("-n 2 --", "line 2: command: neither a command nor a script"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named_and_nothing_is_submitted(

@@ -146,12 +146,12 @@ def test_nothing_is_overwritten_and_what_fails_leaves_nothing(folder: Path) -> N
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["site"], "it is not said what to set up"),
+        (["site"], "the role and name of the server are missing"),
         (["site", "Not a name"], "name"),
         (["site", "ctc", "--site", "a=http://a"], "a site has none"),
         (["broker", "npaci", "--resource", "sp2"], "a broker has none"),
         (["site", "ctc", "--resource", "sp2:many"], "no number of units"),
-        (["broker", "npaci", "--site", "ctc"], "is no NAME=VALUE"),
+        (["broker", "npaci", "--site", "ctc"], "is not NAME=VALUE"),
         (["broker", "npaci", "--site", "ctc=ftp://x"], "not the address of a server"),
         (["site", "ctc", "--listen", "0.0.0.0:7101"], "unencrypted"),
         (["site", "ctc", "--listen", "nowhere"], "not an address to listen on"),
@@ -199,7 +199,7 @@ def test_on_a_terminal_it_asks_for_what_is_missing(folder: Path) -> None:
     answers = [
         ("Set up a", "site"),
         ("Name", "ctc"),
-        ("listens at", free_address()),
+        ("listen at", free_address()),
         ("resources", "sp2:4"),
     ]
     keyboard, terminal = pty.openpty()

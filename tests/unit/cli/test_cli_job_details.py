@@ -42,6 +42,6 @@ def used(passed_s: int, ran_s: float) -> list[str]:
 
 def test_what_a_job_used_is_explained_where_its_start_and_end_do_not_fit_to_it() -> None:
     assert used(101, 100.0)[-1].startswith("used       100 node-seconds, ran 100.0 s")
-    words = "           by its own clock: the site was away meanwhile, or its clock was wrong"
+    words = "           by the job's own clock: the site was down then, or its clock was wrong"
     assert used(7_378, 100.0)[-1] == words
     assert used(0, 100.0)[-1] == words

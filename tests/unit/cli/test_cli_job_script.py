@@ -142,14 +142,14 @@ def test_a_line_that_looks_like_options_and_is_none_is_told(
 
 
 def test_an_array_without_an_end_is_no_single_job() -> None:
-    with pytest.raises(InvalidInput, match="'1-' is not indices"):
+    with pytest.raises(InvalidInput, match="'1-' is not a list of indices"):
         indices_in("1-")
 
 
 def test_an_array_that_runs_backwards_is_no_single_job() -> None:
     assert indices_in("1-3, 7") == (1, 2, 3, 7)
     for text in ("5-1", "1-2,9-8"):
-        with pytest.raises(InvalidInput, match="end before its begin"):
+        with pytest.raises(InvalidInput, match="ends before it begins"):
             indices_in(text)
 
 

@@ -70,7 +70,7 @@ def test_sizes_and_limits_that_make_no_sense_are_refused_by_their_name(
     [
         ((), False, "asks for   2 nodes for 1h"),
         ((2, 4), False, "asks for   2 or 4 nodes for 1h"),
-        ((1, 2, 4), True, "asks for   1, 2 or 4 nodes, to change while it runs, for 1h"),
+        ((1, 2, 4), True, "asks for   1, 2 or 4 nodes, changing while it runs, for 1h"),
     ],
 )
 def test_a_job_tells_the_sizes_that_it_can_have(

@@ -22,7 +22,7 @@ def test_a_job_that_is_not_there_keeps_no_other_from_being_ended() -> None:
         one = kill(url, jobs[1])
     assert text.stdout == "lab/box/1 ended\nlab/box/2 ended\n"
     assert text.exit_code == document.exit_code == one.exit_code == 1
-    assert "2 of 4 jobs could not be ended, all others are" in text.stderr
+    assert "2 of 4 jobs could not be ended; the others have ended" in text.stderr
     told = json.loads(document.stdout)["data"]["refusals"]
     assert [refusal["where"] for refusal in told] == ["lab/box/98", "lab/box/99"]
     assert one.stderr.splitlines()[0] == "kalends: job: lab/box has no job 98"

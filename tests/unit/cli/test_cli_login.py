@@ -102,7 +102,7 @@ def test_who_has_a_token_for_audits_alone_logs_in_and_is_told_so(ada: User) -> N
         (("npaci",), "npaci alone"),
         (("https://npaci.example",), "https://npaci.example alone"),
         (("npaci", "sdsc"), "npaci, sdsc: each could use it at the others"),
-        (("kalends",), "kalends: whoever gets it could use it at every server"),
+        (("kalends",), "kalends: each server could use it at all others"),
     ],
 )
 def test_people_are_told_who_could_use_their_token(audiences: tuple[str, ...], told: str) -> None:
@@ -248,7 +248,7 @@ def test_a_token_that_is_about_to_run_out_says_so_in_one_line(ada: User) -> None
         soon = ada.token_file(ada.token(began_s=86_100))
         result = done(ada.types("list", "--token-file", soon))
     assert result.stderr.count("\n") == 1
-    assert "your token is good for" in result.stderr
+    assert "your token expires in" in result.stderr
 
 
 def test_an_expired_token_of_a_profile_says_which_command_helps(ada: User) -> None:

@@ -78,7 +78,7 @@ def test_a_site_that_refuses_the_pass_of_its_broker_is_named(
         settings = Settings(broker=broker.url)
         with (
             pytest.raises(
-                NotAuthenticated, match="the site ctc takes nobody by this token"
+                NotAuthenticated, match="the site ctc does not accept this token"
             ) as told,
             client_at(settings, "ctc/sp2") as site,
         ):
@@ -96,7 +96,7 @@ def test_who_needs_more_than_a_pass_allows_is_told_to_call_the_site_itself(
         broker.passes.append(token_of_ada(tmp_path))
         with (
             pytest.raises(
-                NotAllowed, match="the site ctc refuses that to a broker's users"
+                NotAllowed, match="the site ctc does not allow this for a broker's users"
             ) as told,
             client_at(Settings(broker=broker.url), "ctc/sp2") as site,
         ):
@@ -120,7 +120,7 @@ def test_after_a_logout_the_same_profile_logs_in_again() -> None:
 def test_a_request_without_quotes_is_explained(run: Run) -> None:
     result = run("book", "sdsc/sp2", "+", "caltech/onyx", "--for", "2h")
     assert result.exit_code == 2
-    assert "put it in quotes" in result.stderr
+    assert "Put it in quotes" in result.stderr
 
 
 def test_verbs_of_other_programs_lead_to_commands_that_there_are(run: Run) -> None:

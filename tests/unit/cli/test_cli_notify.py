@@ -17,14 +17,14 @@ Run = Callable[..., Result]
 
 def test_an_address_is_added_listed_tested_and_removed(run: Run) -> None:
     added = run("notify", "add")
-    assert added.stdout.startswith("you are told at ")
+    assert added.stdout.startswith("notices go to ")
     assert "secret" not in added.stdout
     address = added.stdout.split()[4].rstrip(",")
     header, row = run("notify", "list").stdout.splitlines()
     assert header.split()[:3] == ["TO", "BY", "TIMES"]
     assert row.split()[:3] == [address, "mail", "Europe/Berlin"]
-    assert run("notify", "test").stdout == f"a test is on its way to {address}\n"
-    assert run("notify", "remove", address).stdout == f"you are told no more at {address}\n"
+    assert run("notify", "test").stdout == f"sending a test notice to {address}\n"
+    assert run("notify", "remove", address).stdout == f"removed {address}\n"
     assert run("notify", "remove", address).exit_code == 1
 
 

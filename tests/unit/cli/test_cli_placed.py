@@ -66,7 +66,7 @@ def test_other_places_are_told_until_it_has_started_at_one() -> None:
         ),
         (
             PlacedEnd(at=1_800_000_000, end="not-started", ran_s=1),
-            "could not be started Fri 2027-01-15 08:00:00 UTC (UTC+00:00); kalends job ctc/sp2/412 says why",
+            "could not be started Fri 2027-01-15 08:00:00 UTC (UTC+00:00); kalends job ctc/sp2/412 shows why",
             "ended: not-started",
         ),
     ],
@@ -130,7 +130,7 @@ def test_a_user_sees_which_version_each_site_runs_and_what_it_does_not_know_yet(
     head, *rows = site_lines(Resources(resources=(), sites=sites))
     at = head.index("VERSION")
     assert [row[at:].split()[0] for row in rows] == ["0.2.0", "older", "-"]
-    assert "knows nothing of shares, pleas" in rows[1]
+    assert "lacks shares, pleas" in rows[1]
 
 
 def test_a_terminal_waits_at_one_site_only() -> None:

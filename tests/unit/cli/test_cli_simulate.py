@@ -294,7 +294,7 @@ def test_a_failed_replay_leaves_the_old_result(run: Run, log: Path) -> None:
     assert (log.parent / "out.csv").read_text() == "old"
     (log.parent / "folder.csv").mkdir()
     refused = run("tiny.swf", "--out", "folder.csv", "--force")
-    assert (refused.exit_code, "no regular file" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "not a regular file" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("force", [[], ["--force"]])

@@ -86,7 +86,7 @@ def test_more_than_a_bound_is_refused_and_not_kept(
 def test_no_place_to_keep_it_is_said(kept_in: Path) -> None:
     kept_in.rmdir()
     done = run("simulate", "-", given=b"; MaxProcs: 4\n")
-    assert "standard input: cannot be kept: No such file or directory" in done.stderr
+    assert "standard input: cannot be stored: No such file or directory" in done.stderr
 
 
 def test_a_closed_standard_input_is_said() -> None:

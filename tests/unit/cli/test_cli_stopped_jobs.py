@@ -24,10 +24,12 @@ STOPPED = JobView(
 
 
 def test_a_stopped_job_is_expected_to_go_on() -> None:
-    assert shown_jobs.news(None, STOPPED, UTC) == "stopped: expected to go on ~Mon 2026-11-23 10:30"
+    assert (
+        shown_jobs.news(None, STOPPED, UTC) == "stopped: expected to resume ~Mon 2026-11-23 10:30"
+    )
     lines = shown_jobs.details(STOPPED, UTC)
     assert "state      stopped" in lines
-    assert "goes on    ~Mon 2026-11-23 10:30 expected" in lines
+    assert "resumes    ~Mon 2026-11-23 10:30 expected" in lines
     assert "started    Mon 2026-11-23 09:40, attempt 1" in lines
     assert "stood      1m30s, stopped for more urgent jobs" in lines
     (_, row) = shown_jobs.listing((STOPPED,), UTC)

@@ -80,7 +80,7 @@ def test_what_comes_first_is_drawn_without_a_gap_and_it_is_told_how_much_comes_l
 
 def test_jobs_that_wait_and_have_no_place_in_the_schedule_are_counted() -> None:
     jobs = (waiting(3, 1, 60, 90),)
-    said = "not drawn, since held or not planned yet: 2 that wait"
+    said = "not drawn: 2 waiting jobs that are held or not planned yet"
     assert said in text(plan(4, jobs=jobs, unplanned=2))
     assert not any("not drawn" in line for line in text(plan(4, jobs=jobs)))
 

@@ -255,7 +255,7 @@ async def test_runs_are_listed_without_records_and_fetched_with_them(
 async def test_a_lost_answer_says_what_can_be_sent_again(client: Client, broker: Broker) -> None:
     full = LimitExceeded("full")
     broker.faults.extend(["drop-after", full, full])
-    with pytest.raises(OutcomeUnknown, match="repeating is safe"):
+    with pytest.raises(OutcomeUnknown, match="repeat the call, which is safe"):
         await client.upload_agent("mine", SOURCE)
     broker.faults.clear()
     open_view = await client.book("sdsc/sp2", **HOUR, agent="mine", wait_s=0)

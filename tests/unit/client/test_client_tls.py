@@ -47,7 +47,9 @@ async def test_a_server_of_another_authority_is_told_nothing(
     broker: Broker, transport: Any
 ) -> None:
     async with kalends.connect(broker.url, token="secret", transport=transport) as client:
-        with pytest.raises(InvalidInput, match="its certificate is not trusted: self") as caught:
+        with pytest.raises(
+            InvalidInput, match="the server's certificate is not trusted: self"
+        ) as caught:
             await client.health()
     assert "--ca" in caught.value.remedy
     assert broker.seen == []
@@ -58,7 +60,7 @@ async def test_speaking_tls_to_a_plain_server_says_so(transport: Any) -> None:
     with serving_broker() as plain:
         url = plain.url.replace("http:", "https:")
         async with kalends.connect(url, transport=transport) as client:
-            with pytest.raises(InvalidInput, match="no TLS is spoken there"):
+            with pytest.raises(InvalidInput, match="the server does not use TLS"):
                 await client.health()
 
 
@@ -87,7 +89,7 @@ def test_a_command_says_that_the_port_speaks_tls(broker: Broker, words: tuple[st
     url = broker.url.replace("https:", "http:")
     result = CliRunner().invoke(cli, [*words, "--broker", url])
     assert result.exit_code == 2
-    assert "that port speaks TLS" in result.stderr
+    assert "the server at that port uses TLS" in result.stderr
     assert f"write {broker.url}" in result.stderr
     assert broker.seen == []
 

@@ -34,7 +34,7 @@ CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 PIECES = b"3;of=some\r\n%s\r\n%x\r\n%s\r\n0\r\nTrailer: x\r\n\r\n" % (
     HEALTH[:3], len(HEALTH) - 3, HEALTH[3:],
 )  # fmt: skip
-DAMAGED = "damaged on the way"
+DAMAGED = "damaged in transit"
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -137,7 +137,7 @@ async def test_an_answer_that_is_cut_is_not_taken_for_a_whole_one(answer: bytes)
 
 
 async def test_an_answer_that_is_announced_as_too_long_is_not_read() -> None:
-    with pytest.raises(ConnectionFailed, match="above"):
+    with pytest.raises(ConnectionFailed, match="more than"):
         await read(OK + b"Content-Length: %d\r\n\r\n" % (ANSWER_BYTES_MAX + 1))
 
 
@@ -145,7 +145,7 @@ async def test_an_answer_that_never_ends_is_read_no_further_than_its_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http_line, "ANSWER_BYTES_MAX", 1_000)
-    with pytest.raises(ConnectionFailed, match="above"):
+    with pytest.raises(ConnectionFailed, match="more than"):
         await read(CHUNKED + b"a\r\n0123456789\r\n" * 101)
 
 

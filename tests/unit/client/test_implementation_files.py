@@ -48,12 +48,12 @@ def test_the_job_itself_is_the_shortest_of_them() -> None:
     ("formula", "told"),
     [
         ("1 / 0", "ZeroDivisionError"),
-        ("-nodes", "does not come to a time"),
-        ("'long'", "does not come to a time"),
+        ("-nodes", "is not a time in seconds"),
+        ("'long'", "is not a time in seconds"),
         ("open('/etc/passwd')", "cannot be evaluated"),
         ("sum([each for each in range(10 ** 9)])", "cannot be evaluated"),
         ("nodes.__class__", "cannot be evaluated"),
-        ("True", "does not come to a time"),
+        ("True", "is not a time in seconds"),
     ],
 )
 def test_a_formula_that_fails_is_told_of_before_anything_is_asked(formula: str, told: str) -> None:

@@ -134,7 +134,7 @@ async def test_without_a_pass_nothing_is_sent_to_a_site_that_the_token_does_not_
 ) -> None:
     broker.token = token("npaci")
     async with Clocks().client(broker.url, broker.token) as client:
-        with pytest.raises(NotAuthenticated, match="your token, which is for npaci, is not shown"):
+        with pytest.raises(NotAuthenticated, match="your token, which is for npaci, is not sent"):
             await client.at_site("ctc")
     assert site.seen == []
 

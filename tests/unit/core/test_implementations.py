@@ -53,7 +53,7 @@ def test_a_limit_is_a_second_at_least() -> None:
 
 
 def test_names_are_given_once_and_each_has_something_to_run() -> None:
-    with pytest.raises(InvalidInput, match="one name"):
+    with pytest.raises(InvalidInput, match="the same name"):
         check_implementations(JOB, (MPI, MPI))
     with pytest.raises(InvalidInput) as raised:
         check_implementations(JOB, (MPI, Implementation(name="empty", sizes=(1,), limits_s=(1,))))

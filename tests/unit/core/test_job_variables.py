@@ -12,7 +12,7 @@ from kalends.core.jobs import JobRequest
 @pytest.mark.parametrize("from_wire", [False, True])
 def test_no_user_sets_what_the_machine_says(name: str, from_wire: bool) -> None:
     job = JobRequest(machine="lab/box", limit_s=60, command=("true",), environment={name: "1"})
-    with pytest.raises(InvalidInput, match="the machine alone sets") as raised:
+    with pytest.raises(InvalidInput, match="are set by the machine") as raised:
         job.check(from_wire=from_wire)
     assert raised.value.where == f"environment.{name}"
 

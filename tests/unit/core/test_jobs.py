@@ -28,7 +28,7 @@ def test_limits_and_sizes_that_do_not_match_are_told_by_their_numbers() -> None:
     sizes = {"sizes": (2, 4, 8), "nodes": 2, "limit_s": 120}
     assert refused(**sizes, limits_s=(60, 120)).detail == "2 limits for 3 sizes"
     wrong = refused(**sizes, limits_s=(60, 30, 20))
-    assert wrong.detail == "the longest of them is not limit_s, which is 120"
+    assert wrong.detail == "the longest limit is not limit_s, which is 120"
 
 
 @pytest.mark.parametrize(

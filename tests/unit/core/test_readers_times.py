@@ -55,7 +55,7 @@ def test_a_window_in_one_text_is_read_as_its_two_ends_are() -> None:
     "day", ["next tuesday", "tomorrow", "today", "2027-03-05", "30 nov", "fri", "next week", "5.3.2027"]
 )  # fmt: skip
 def test_a_day_is_refused_where_a_time_of_day_is_needed_with_times_that_work(day: str) -> None:
-    with pytest.raises(InvalidInput, match="time of day is needed") as refused:
+    with pytest.raises(InvalidInput, match="without a time of day") as refused:
         parse_time(day, NOW, "UTC", exact=True)
     quoted = refused.value.remedy.split("'")[1::2]
     assert quoted

@@ -25,7 +25,7 @@ def test_each_part_finds_the_addresses_of_all_in_one_order_and_its_own_number() 
 
 def test_addresses_for_which_an_environment_has_no_room_are_refused() -> None:
     many = StepPart("ctc/sp2", 4, tuple(f"{number:0250}" for number in range(400)))
-    with pytest.raises(InvalidInput, match="an environment has no room"):
+    with pytest.raises(InvalidInput, match="too many for an environment variable"):
         variables_of_part((many,), "ctc/sp2")
 
 

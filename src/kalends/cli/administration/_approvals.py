@@ -1,4 +1,4 @@
-"""The queue of an owner, and the owner's word, in words."""
+"""Text for the requests that need an owner's approval, and for the owner's decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REVISION_DIGITS_MAX: Final = 7
 
 
 def approval_listing(views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int) -> list[str]:
-    """Return a row for each slot of each request, the request that is over first first."""
+    """Return a row for each slot of each request; the earliest deadline comes first."""
     return rows(
         ("ID", "USER", "RESOURCE", "UNITS", f"FROM ({zone.key})", "TO", "WAITS", "UNTIL", "NOTE"),
         [
@@ -36,16 +36,16 @@ def approval_listing(views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int) 
 
 
 def id_of(view: ApprovalView) -> str:
-    """Return the id that an owner types, with its revision once it is for other slots than before."""
+    """Return the id that an owner types, with a revision if the slots have changed."""
     number = f"/{view.revision}" if view.revision > 1 else ""
     return f"{short_id(view.id)}{number}"
 
 
 def id_and_revision(named: str) -> tuple[str, int]:
-    """Split ``5d0c1f2e/2`` into the id and its revision, 1 where none is named; raises a usage error."""
+    """Split ``5d0c1f2e/2`` into id and revision (default 1); raises a usage error."""
     id, _, number = named.partition("/")
     if number and not (number.isdecimal() and len(number) <= REVISION_DIGITS_MAX):
-        raise click.UsageError("Write ID, or ID/NUMBER as kalends admin requests lists it.")
+        raise click.UsageError("Write ID or ID/NUMBER, as shown by kalends admin requests.")
     return id, int(number or 1)
 
 
@@ -56,7 +56,7 @@ def _note_of(view: ApprovalView) -> str:
 
 
 def decided_lines(view: ApprovalView) -> list[str]:
-    """Say what was decided, and of what."""
+    """Return the decision, and the slots that it is about, as lines."""
     said = f": {view.word}" if view.word else ""
     return [
         f"{short_id(view.id)} of {view.user} is {view.state}{said}",

@@ -13,19 +13,19 @@ from kalends.core.times import format_time
 
 
 def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -> list[str]:
-    """Describe the period, and what becomes of each reservation: where it went, or why it goes or stays.
+    """Describe the period, and the outcome of each reservation: its new time, or why it must move or stays.
 
-    With `dry_run`, what would become of it.
+    With `dry_run`, the expected outcome.
     """
     length = format_duration(view.end - view.start)
     units = f":{view.units}" if view.units else ""
     lines = [f"{view.resource}{units} from {format_time(view.start, zone)} for {length}"]
     facts = [("reason", view.reason), ("key", "" if dry_run else view.key)]
     if view.beside:
-        stay = "1 other has room there, and stays" if view.beside == 1 else ""
-        facts.append(("beside", stay or f"{view.beside} others have room there, and stay"))
+        stay = "1 other reservation fits, and stays" if view.beside == 1 else ""
+        facts.append(("beside", stay or f"{view.beside} other reservations fit, and stay"))
     if not view.exact:
-        facts.append(("fewest", "perhaps not: there are too many to try every choice"))
+        facts.append(("fewest", "perhaps not: there are too many reservations to try every choice"))
     lines += [f"  {name:8} {text}" for name, text in facts if text]
     return [*lines, *(_reservations(view, zone, dry_run) or _named(view))]
 
@@ -44,12 +44,12 @@ def _reservations(view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> list[str]
         )
         for each in view.reservations
     ]
-    headings = ("RESERVATION", "USER", "UNITS", f"FROM ({zone.key})", "TO", "WHAT BECOMES OF IT")
+    headings = ("RESERVATION", "USER", "UNITS", f"FROM ({zone.key})", "TO", "OUTCOME")
     return [f"  {line}" for line in output.rows(headings, rows, right=["UNITS"])]
 
 
 def _named(view: ReclaimView) -> list[str]:
-    """A site of an older version says no more than this."""
+    """Return the ids by outcome, all that a site of an older version sends."""
     groups = (("waiting", view.waiting), ("gone", view.gone), ("stay", view.spared))
     return [f"  {name:8} {' '.join(map(short_id, rids))}" for name, rids in groups if rids]
 
@@ -70,7 +70,7 @@ def _what(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run
 
 
 def _missing(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo) -> str:
-    """Say how many of its units are still missing."""
+    """Return how many units the reclaim still lacks during this reservation, and when."""
     for start, end, units in view.lacking:
         if start < each.end and each.start < end:
             missing = "1 unit is missing" if units == 1 else f"{units} units are missing"

@@ -20,14 +20,15 @@ from kalends.cli.console.settings import Settings, pass_settings
 )
 @click.argument("id")
 @click.option(
-    "--word", default="", metavar="TEXT", help="What its user is told, e.g. 'bring your own tip'."
+    "--word", default="", metavar="TEXT", help="Comment for the user, e.g. 'bring your own tip'."
 )
 @pass_settings
 def command(settings: Settings, id: str, word: str) -> None:
-    """Approve a request that waits for your approval.
+    """Approve a request that needs your approval.
 
-    It is reserved once all other owners concerned have approved it, too. The same word again changes nothing;
-    what is approved cannot be declined any more. Calls the site at --broker and needs the scope admin.
+    The request is reserved when all owners concerned have approved it. Repeating the approval changes
+    nothing. An approved request can no longer be declined. Calls the site at --broker and needs the scope
+    admin.
     """
     named, revision = id_and_revision(id)
     with settings.connect() as client:

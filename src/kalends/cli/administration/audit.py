@@ -26,7 +26,7 @@ def command(settings: Settings) -> int:
     """Check all claims or decisions of a server.
 
     Calls the site or broker at --broker and needs the scope audit. The exit code is 1 if an invariant
-    does not hold. Problems since the last start that are over are listed, too, and change no exit code.
+    does not hold. Also lists problems that have ended since the last start; they do not change the exit code.
     A broker also compares its decisions with the locks of every site; `kalends admin reconcile` repairs
     differences. With --json, prints every claim and decision.
     """
@@ -69,8 +69,8 @@ def _lines(audited: Audited) -> list[str]:
     return [
         *(f"{name}: {count}" for name, count in sorted(counts.items())),
         *(f"problem: {problem}" for problem in audited.problems),
-        *(f"is over: {problem}" for problem in audited.settled),
-        *(f"{site}: not reached, and not compared" for site in audited.unreached),
+        *(f"has ended: {problem}" for problem in audited.settled),
+        *(f"{site}: not reached, so not compared" for site in audited.unreached),
         _how_many(len(audited.problems)),
     ]
 

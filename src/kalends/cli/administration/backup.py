@@ -32,4 +32,4 @@ def command(settings: Settings, store: Path, destination: Path) -> None:
         from kalends.stores.sqlite.maintenance import backup
     backup(store, destination)
     made = {"store": str(store), "destination": str(destination)}
-    output.answer(settings, "backup", made, lambda: [f"{store} is copied to {destination}"])
+    output.answer(settings, "backup", made, lambda: [f"copied {store} to {destination}"])

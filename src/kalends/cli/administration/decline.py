@@ -23,15 +23,15 @@ from kalends.cli.console.settings import Settings, pass_settings
     "--word",
     required=True,
     metavar="TEXT",
-    help="What its user is told, e.g. 'the pump is being repaired'.",
+    help="Comment for the user, e.g. 'the pump is being repaired'.",
 )
 @pass_settings
 def command(settings: Settings, id: str, word: str) -> None:
-    """Decline a request that waits for your approval.
+    """Decline a request that needs your approval.
 
-    It is given up at every site, and its user is told the word. The same word again changes nothing; what is
-    declined cannot be approved any more: its user may ask again. Calls the site at --broker and needs the
-    scope admin.
+    Releases the slots of the request at every site, and sends your comment to the user. Repeating the
+    decision changes nothing. A declined request can no longer be approved; the user can send a new one.
+    Calls the site at --broker and needs the scope admin.
     """
     named, revision = id_and_revision(id)
     with settings.connect() as client:

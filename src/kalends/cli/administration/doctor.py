@@ -38,18 +38,17 @@ VERSION: Final = "version"
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @pass_settings
 def command(settings: Settings, file: Path) -> int:
-    """Check a store file, or what a site or a broker runs on.
+    """Check a store, or the host and batch systems of a server.
 
-    FILE is a store, or a configuration (.toml). Where users' scripts may run, what stands between them and
-    this host is named: the more, the better. Of a batch system that is named there, the version,
-    the clock, the nodes and the users are looked at; and for each user a reservation of a minute, 300 days
-    ahead, is made and deleted at once. Where jobs of a machine run through it, the commands and the Unix
-    users that this host needs for them are looked for, too. One that PSI/J reaches is asked for nothing.
-    If this host runs the jobs of a machine, and you are root, also checks the Unix users of jobs: that each
-    can reach the site's Python and the folder with the scripts of jobs.
+    FILE is a store, or a configuration (.toml). For a configuration, checks each batch system in it: version,
+    clock, nodes and users. Makes a reservation of a minute for each user, 300 days ahead, and deletes it at
+    once. If jobs of a machine run through the batch system, also checks the commands and Unix users that this
+    host needs. Asks nothing of a batch system that PSI/J reaches. If this host runs jobs and you are root,
+    also checks that their Unix users can run the site's Python and read the folder with the scripts of jobs.
 
-    Names the version of this kalends, and what has come to what servers say to each other since the base
-    version. Prints one line for each problem. The exit code is 1 if there are any.
+    If users' scripts may run here, lists the walls between them and this host: the more, the better.
+    Shows the version of this kalends, and the features that its messages have beyond the base version. Prints
+    one line for each problem. The exit code is 1 if there are any.
     """
     if file.suffix == CONFIGURATION:
         return _check_configured(settings, file)
@@ -73,7 +72,7 @@ def _check_configured(settings: Settings, file: Path) -> int:
         raise InvalidInput(
             "a virtual site runs nothing here",
             where=str(file),
-            remedy="name a site's configuration, a broker's, or a store",
+            remedy="give the configuration of a site or a broker, or a store",
         )
     systems = asyncio.run(_checked(site)) if site else {}
     checked = check_machines_here(site) if site else {}
@@ -96,7 +95,7 @@ def _check_configured(settings: Settings, file: Path) -> int:
 
 
 def _version() -> CheckUp:
-    """What a server here tells others of its version."""
+    """Return the version, and the features that a server here reports to others."""
     with server_parts():
         from kalends.backends.check_up import CheckUp
     more = f", and since then {', '.join(sorted(KNOWN))}" if KNOWN else ""
@@ -112,7 +111,7 @@ def _rows(found: dict[str, CheckUp]) -> list[dict[str, object]]:
 
 
 async def _checked_scripts(settings: AgentsConfiguration) -> CheckUp:
-    """Start what runs scripts of users, as the server does, and ask what it stands behind."""
+    """Start the script runner as the server does, and report the walls around it."""
     with server_parts():
         from kalends.agents.sandbox import NoEngine, Sandbox, engine_for
         from kalends.backends.check_up import CheckUp
@@ -124,7 +123,7 @@ async def _checked_scripts(settings: AgentsConfiguration) -> CheckUp:
             return CheckUp([], [f"none can run here: {engine.detail}"])
         if isinstance(engine, Sandbox):
             return CheckUp([f"they run behind {', '.join(engine.walls)}"], [])
-        return CheckUp([], ["they run inside the server, behind nothing but their language"])
+        return CheckUp([], ["they run inside the server, restricted only by their language"])
     finally:
         await engine.close()
 
@@ -186,5 +185,5 @@ def _lines(found: dict[str, CheckUp]) -> list[str]:
         lines += [f"{name}: {fact}" for fact in each.facts]
         lines += [f"{name}: PROBLEM: {problem}" for problem in each.problems]
         if not each.problems and name not in (SCRIPTS, VERSION):
-            lines.append(f"{name}: the site can rely on it")
+            lines.append(f"{name}: no problems found")
     return lines

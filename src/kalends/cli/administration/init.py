@@ -38,7 +38,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--directory",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="New folder for all of it.  [default: NAME]",
+    help="New folder for all files.  [default: NAME]",
 )
 @click.option(
     "--listen",
@@ -46,7 +46,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Address to listen at.  [default: loopback, port 7101 or 7100]",
 )
 @click.option(
-    "--url", metavar="URL", default="", help="Address for others.  [default: that of --listen]"
+    "--url", metavar="URL", default="", help="Public address.  [default: that of --listen]"
 )
 @click.option(
     "--resource",
@@ -64,7 +64,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="FILE",
     multiple=True,
     type=FILE,
-    help="Public key of a site's broker, called NAME.pub; may be repeated.",
+    help="Public key of a site's broker, in a file NAME.pub; may be repeated.",
 )
 @click.option(
     "--site",
@@ -89,21 +89,21 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Public key that signs users' tokens; may be repeated.  [default: a new pair]",
 )
 @click.option("--certificate", metavar="FILE", type=FILE, help="Certificate for TLS, in PEM form.")
-@click.option("--certificate-key", metavar="FILE", type=FILE, help="Its private key.")
-@click.option("--self-signed", is_flag=True, help="A new certificate, for the host in --url.")
+@click.option("--certificate-key", metavar="FILE", type=FILE, help="Private key of --certificate.")
+@click.option("--self-signed", is_flag=True, help="Make a new certificate, for the host in --url.")
 @click.option(
     "--operator",
     metavar="NAME",
     default="operator",
     show_default=True,
-    help="User of the token for operators, where the key that signs it is new.",
+    help="User of the token for operators (if its signing key is new).",
 )
 @pass_settings
 def command(settings: Settings, /, role: str | None, name: str | None, **options: Any) -> None:  # fmt: skip
-    """Set up a site or a broker in a folder of its own.
+    """Set up a site or a broker in a new folder.
 
-    Makes its configuration, keys, a token for its operator, and a systemd unit with a user of its own. On a
-    terminal it asks for what is missing. Nothing is overwritten, and nothing outside the folder is changed.
+    Writes a configuration, keys, a token for the operator, and a systemd unit that runs as its own user. On
+    a terminal, asks for missing values. Overwrites nothing, and changes nothing outside the folder.
     """
     if role is None or name is None:
         role, name = _ask(role, name, options)
@@ -123,18 +123,18 @@ def command(settings: Settings, /, role: str | None, name: str | None, **options
 def _ask(role: str | None, name: str | None, options: dict[str, Any]) -> tuple[str, str]:
     if not sys.stdin.isatty():
         raise InvalidInput(
-            "it is not said what to set up",
+            "the role and name of the server are missing",
             where="ROLE NAME",
             remedy="kalends admin init site ctc, or kalends admin init broker npaci",
         )
     role = role or click.prompt("Set up a", type=click.Choice(["site", "broker"]))
     name = name or click.prompt(f"Name of the {role}, short")
     options["listen"] = options["listen"] or click.prompt(
-        "It listens at", default=DEFAULT_LISTEN[role]
+        "Address to listen at", default=DEFAULT_LISTEN[role]
     )
     what, example = ("resources", "sp2:128") if role == "site" else ("sites", "ctc=http://...")
     if not options[what]:
-        said = click.prompt(f"Its {what}, as {example}; several with spaces between", default="")
+        said = click.prompt(f"Names of its {what}, e.g. {example}; separated by spaces", default="")
         options[what] = tuple(said.split())
     return role, name
 
@@ -180,7 +180,7 @@ def _pairs(words: tuple[str, ...], option: str, example: str) -> dict[str, str]:
         name, sign, value = word.partition("=")
         if not (name and sign and value):
             raise InvalidInput(
-                f"{word!r} is no NAME=VALUE", where=option, remedy=f"write {example}"
+                f"{word!r} is not NAME=VALUE", where=option, remedy=f"write {example}"
             )
         pairs[name] = value
     return pairs
@@ -192,7 +192,7 @@ def _resource(word: str) -> Any:
     name, _, units = word.partition(":")
     if units and not (units.isascii() and units.isdigit() and len(units) < 10):
         raise InvalidInput(
-            f"{units!r} is no number of units", where="--resource", remedy="write sp2:128"
+            f"{units!r} is not a number of units", where="--resource", remedy="write e.g. sp2:128"
         )
     return WantedResource(name, int(units or 1))
 
@@ -227,12 +227,12 @@ def _next_steps(plan: Installation, written: Written) -> list[str]:
 
 
 def _closed_lines(user: str, written: Written) -> list[str]:
-    """Say that the service cannot run this program where it lies."""
+    """Return a warning if the service's user cannot reach this program."""
     if not written.closed:
         return []
     folders = ", ".join(map(str, written.closed))
     return [
         f"  The service cannot start yet: its user {user} cannot enter {folders}.",
-        "  Install the program where every user can read it, e.g. in /opt/kalends, and give a --directory",
-        "  whose way is open.",
+        "  Install the program where all users can read it, e.g. in /opt/kalends, and give a --directory",
+        "  that all users can reach.",
     ]

@@ -1,4 +1,4 @@
-"""``kalends admin key``: make a pair of keys for signing tokens."""
+"""``kalends admin key``: make a key pair for signing tokens."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kalends.cli.console.settings import Settings, pass_settings
 @click.argument("name", type=click.Path(path_type=Path))
 @pass_settings
 def command(settings: Settings, name: Path) -> None:
-    """Make a pair of keys for signing tokens.
+    """Make a key pair for signing tokens.
 
-    Writes the private key to NAME and the public key to NAME.pub. Keep the first secret, and list the
-    second in the configuration of every server that is to trust it. Never overwrites a key.
+    Writes the private key to NAME and the public key to NAME.pub. Keep the private key secret, and list the
+    public key in the configuration of every server that is to trust it. Never overwrites a key.
     """
     with server_parts():
         from kalends.serving.auth.keys import write_key_pair

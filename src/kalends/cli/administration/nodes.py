@@ -23,7 +23,7 @@ from kalends.cli.jobs import shown_jobs
 @click.argument("machine")
 @click.argument("what", type=click.Choice(["drain", "fail", "resume"]))
 @click.argument("nodes", metavar="NODES")
-@click.option("--reason", default="", metavar="TEXT", help="Reason, as users are told.")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, shown to users.")
 @pass_settings
 def command(
     settings: Settings,
@@ -34,7 +34,7 @@ def command(
 ) -> None:
     """Take nodes out of service, or put them back.
 
-    Drained nodes finish what they run. Jobs on failed nodes are ended, and run again elsewhere if their
+    Drained nodes finish their jobs. Jobs on failed nodes are ended, and run again on other nodes if their
     users allow it.
     """
     numbers = shown_jobs.numbers_in(nodes, "NODES")

@@ -21,7 +21,7 @@ from kalends.cli.jobs import shown_jobs
 def command(settings: Settings, machine: str, policy: str) -> None:
     """Switch the policy of a machine; its jobs keep their order.
 
-    This lasts until you switch again, or change what the configuration says of the machine.
+    This lasts until you switch again, or change the machine in the configuration.
     """
     with shown_jobs.client_at(settings, machine) as client:
         load = client.set_policy(machine, policy)

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     help="Idempotency key: a repeated call with the same key counts once.  [default: a new one]",
 )
 @click.option(
-    "--dry-run", is_flag=True, help="Say which reservations would be moved; change nothing."
+    "--dry-run", is_flag=True, help="List the reservations that would be moved; change nothing."
 )
-@click.option("--end", metavar="KEY", default="", help="Key of a reclaim to withdraw.")
+@click.option("--end", metavar="KEY", default="", help="Key of the reclaim to withdraw.")
 @pass_settings
 def command(
     settings: Settings,
@@ -70,8 +70,8 @@ def command(
     """Reclaim a period; move or cancel reservations.
 
     Closes the period to new claims. The broker of each reservation moves all its parts together to the
-    nearest possible time, or cancels it, and reports the reason to its user. With --units, as few
-    reservations are moved as have these units. Calls the site at --broker and needs the scope admin.
+    nearest possible time, or cancels it, and reports the reason to its user. With --units, moves as few
+    reservations as free these units. Calls the site at --broker and needs the scope admin.
     """
     if bool(end) == bool(resource and at and length):
         raise click.UsageError("Give RESOURCE, --at and --for; or --end KEY.")

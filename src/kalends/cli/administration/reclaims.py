@@ -23,8 +23,8 @@ from kalends.contract.reclaim_calls import Reclaims
 def command(settings: Settings) -> None:
     """List the reclaimed periods.
 
-    Each with its reservations: where they were moved to, or that they were cancelled, wait to be moved, or
-    stay, and why. Calls the site at --broker and needs the scope admin.
+    Shows the outcome for each reservation in a period: its new time, cancelled, still to be moved, or the
+    reason why it stays. Calls the site at --broker and needs the scope admin.
     """
     with settings.connect() as client:
         found = client.reclaims()

@@ -31,21 +31,23 @@ from kalends.core.errors import Unavailable
     type=click.FloatRange(0, 60),
     default=60.0,
     metavar="SECONDS",
-    help="Time to wait for the answers of sites.  [default: 60]",
+    help="Time to wait for the answers of sites.  [default: 60s]",
 )
-@click.option("--go-on", is_flag=True, help="Accept new bookings before everything is compared.")
+@click.option(
+    "--go-on", is_flag=True, help="Accept new bookings before all sites have been compared."
+)
 @pass_settings
 def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) -> int:  # fmt: skip
     """Compare a broker with its sites and repair differences.
 
-    At a broker (scope admin), compares its register with every site. Locks again what a site has lost
-    if it is free, frees what was cancelled, and restores what the register has lost. Losses that
+    At a broker (scope admin), compares its register with every site. Locks slots again that a site has lost
+    if they are free, frees cancelled slots, and restores lost entries of the register. Losses that
     cannot be repaired are listed with their users and the requests in the way; the exit code is then 1.
-    A comparison goes on after --wait: call again for its result; the exit code is then 75.
-    A broker whose register was restored from a backup accepts no new requests until this is done, or
+    A comparison continues after --wait: call again for its result; the exit code is then 75.
+    A broker whose register was restored from a backup accepts no new requests until all is compared, or
     until --go-on.
 
-    At a site whose store was restored from a backup, lists the registers that have not compared yet and
+    At a site whose store was restored from a backup, lists the registers that are not compared yet and
     the number of reservations at risk. With --go-on the site stops waiting for them.
 
     With STORE, accepts a backup in place of a store while no server uses it. The server started on it
@@ -70,7 +72,7 @@ def _accept(settings: Settings, store: Path) -> int:
         from kalends.stores.sqlite.maintenance import reconcile
     epoch = reconcile(store)
     report = {"store": str(store), "epoch": epoch}
-    output.answer(settings, "reconcile", report, lambda: [f"{store} is accepted, epoch {epoch}"])
+    output.answer(settings, "reconcile", report, lambda: [f"accepted {store}, epoch {epoch}"])
     return 0
 
 
@@ -79,7 +81,7 @@ def _lines(reconciled: Reconciled) -> list[str]:
     for site in reconciled.sites:
         lines.append(
             f"{site.site}: {site.compared} compared, {site.relocked} locked again,"
-            f" {site.cancelled} ghosts freed, {site.recovered} written down again,"
+            f" {site.cancelled} cancelled ones freed, {site.recovered} restored in the register,"
             f" {len(site.lost)} lost"
         )
         lines += map(_lost_line, site.lost)
@@ -93,7 +95,9 @@ def _lines(reconciled: Reconciled) -> list[str]:
         for register, count in sorted(reconciled.at_risk.items())
     ]
     if reconciled.recovering:
-        lines.append("nothing new is accepted until all of them have compared, or with --go-on")
+        lines.append(
+            "the site accepts nothing new until all of them have compared, or with --go-on"
+        )
     return lines or ["nothing to compare"]
 
 

@@ -1,4 +1,4 @@
-"""``kalends admin replan``: make the plan of a machine's queue anew."""
+"""``kalends admin replan``: recompute the plan of a machine's queue."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from kalends.contract.job_calls import NewPlan
 @click.argument("machine")
 @pass_settings
 def command(settings: Settings, machine: str) -> None:
-    """Make the plan of a queue anew, and tell which promises are void.
+    """Recompute the plan of a queue, and list the promises that no longer hold.
 
-    All who wait are planned as if they came now, in the order in which they did. What runs goes on.
+    Waiting jobs are planned as if they came now, in their order of submission. Running jobs continue.
     """
     zone = settings.time_zone()
     with shown_jobs.client_at(settings, machine) as client:
@@ -35,7 +35,7 @@ def command(settings: Settings, machine: str) -> None:
 def _lines(plan: NewPlan, zone: ZoneInfo) -> list[str]:
     lines = shown_jobs.machine_lines((plan.machine,))
     if not plan.moved:
-        return [*lines, "", "no promise is void"]
+        return [*lines, "", "all promises still hold"]
     rows = [
         (
             f"{plan.machine.machine}/{each.job}",

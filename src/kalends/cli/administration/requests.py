@@ -1,4 +1,4 @@
-"""``kalends admin requests``: list the requests that wait for the owner's approval."""
+"""``kalends admin requests``: list the requests that need the owner's approval."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from kalends.contract.approval_calls import Approvals
 )
 @pass_settings
 def command(settings: Settings) -> None:
-    """List the requests that wait for your approval.
+    """List the requests that need your approval.
 
-    Each with its user, its slots, how long it waits, and until when it does; the first to be over comes
-    first. Calls the site at --broker and needs the scope admin.
+    Shows the user, the slots, the waiting time and the deadline of each; the earliest deadline comes first.
+    Calls the site at --broker and needs the scope admin.
     """
     with settings.connect() as client:
         found = client.approvals()
@@ -38,6 +38,6 @@ def command(settings: Settings) -> None:
         lambda: (
             approval_listing(found, zone, int(time.time()))
             if found
-            else ["no request waits for your approval"]
+            else ["no request needs your approval"]
         ),
     )

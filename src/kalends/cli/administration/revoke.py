@@ -22,10 +22,10 @@ from kalends.cli.console.settings import Settings, pass_settings
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--token", "tokens", metavar="ID", multiple=True, help="Token by its id, the claim jti."
+    "--token", "tokens", metavar="ID", multiple=True, help="Id of a token, its claim jti."
 )
 @click.option(
-    "--key", "keys", metavar="ID", multiple=True, help="Key by its id, with all its tokens."
+    "--key", "keys", metavar="ID", multiple=True, help="Id of a key; revokes all its tokens."
 )
 @click.option(
     "--token-of",
@@ -33,7 +33,7 @@ from kalends.cli.console.settings import Settings, pass_settings
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     multiple=True,
-    help="File with a token; may be repeated, as all these.",
+    help="File with a token; may be repeated, like all these options.",
 )
 @click.option(
     "--key-of",
@@ -43,7 +43,7 @@ from kalends.cli.console.settings import Settings, pass_settings
     multiple=True,
     help="File with public keys, a PEM or a JWKS.",
 )
-@click.option("--note", metavar="TEXT", default="", help="Reason, for people.")
+@click.option("--note", metavar="TEXT", default="", help="Reason, for readers of the file.")
 @pass_settings
 def command(
     settings: Settings, file: Path, tokens: tuple[str, ...], keys: tuple[str, ...],
@@ -51,9 +51,8 @@ def command(
 ) -> None:  # fmt: skip
     """Revoke tokens or keys at the servers that read a file.
 
-    Adds lines to FILE, which is made if there is none. A server reads the file that its configuration names
-    as `revoked`, and reads it again whenever it has changed: what is revoked there ends at once, sessions
-    too.
+    Adds lines to FILE, or makes it. A server reads the file that its configuration names as `revoked`, and
+    reads it again after each change. Revoked tokens and their sessions end at once.
     """
     with server_parts():
         from kalends.serving.auth.public_keys import KeyTerms, key_id, load_trusted_keys
@@ -66,11 +65,11 @@ def command(
         Revocation("key", id)
         for each in key_files
         for key in load_trusted_keys(each, KeyTerms())
-        # A key in a JWKS file goes by the name that it has there, one of a provider by its thumbprint.
+        # A key in a JWKS file has the id that the file gives it; a provider's key has its thumbprint.
         for id in dict.fromkeys((key.key_id, key_id(key.public_key)))
     ]
     if not revoked:
-        raise click.UsageError("name what to revoke: --token, --token-of, --key or --key-of")
+        raise click.UsageError("nothing to revoke: give --token, --token-of, --key or --key-of")
     revoke(file, revoked, note)
     output.answer(
         settings,

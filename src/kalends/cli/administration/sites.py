@@ -1,4 +1,4 @@
-"""``kalends admin sites``: how the sites of a broker answer when they are asked for bids."""
+"""``kalends admin sites``: statistics of the bids of a broker's sites."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kalends.contract.calls import Bidders, BidderView
 )
 @pass_settings
 def command(settings: Settings) -> None:
-    """Say how sites answer when they are asked for bids.
+    """Show statistics of the sites' bids.
 
-    Counted since the broker was started. CHOSEN bids were the best, and PLACED jobs were promised a place
-    then. THERE are those that should not have ended yet. Calls the broker and needs the scope audit.
+    Counts since the start of the broker. CHOSEN bids were the best; PLACED are the jobs that then got a
+    place. THERE counts the jobs that should still be there. Calls the broker and needs the scope audit.
     """
     with settings.connect() as client:
         found = client.bidders()
@@ -47,7 +47,7 @@ def _lines(found: Bidders, zone: ZoneInfo) -> Iterator[str]:
     )  # fmt: skip
     if found.herd:
         yield ""
-        yield f"The busiest tenth of the sites was asked {found.herd:.0%} of all questions."
+        yield f"The busiest tenth of the sites got {found.herd:.0%} of all questions."
 
 
 def _reasons(view: BidderView) -> str:

@@ -30,7 +30,7 @@ from kalends.core.times import format_time
     metavar="FILE",
     help="Private key, from `kalends admin key`.",
 )
-@click.option("--user", metavar="NAME", required=True, help="Token user, e.g. ada.")
+@click.option("--user", metavar="NAME", required=True, help="User of the token, e.g. ada.")
 @click.option(
     "--group",
     "groups",
@@ -60,7 +60,7 @@ from kalends.core.times import format_time
     metavar="NAME",
     default="kalends",
     show_default=True,
-    help="Token issuer.",
+    help="Issuer of the token.",
 )
 @click.option(
     "--for",
@@ -75,7 +75,7 @@ from kalends.core.times import format_time
     "destination",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="New file for the token, which only its user can read.  [default: standard output]",
+    help="New file for the token, readable only by you.  [default: standard output]",
 )
 @pass_settings
 def command(
@@ -84,8 +84,8 @@ def command(
 ) -> None:  # fmt: skip
     """Sign a token for a user.
 
-    `kalends --token-file FILE` takes the file only if nobody but its user can read it: write it by --to,
-    or under `umask 077`.
+    `kalends --token-file FILE` refuses a file that other Unix users can read. Write it by --to, or under
+    `umask 077`.
     """
     with server_parts():
         from kalends.rim.private_files import write_new
@@ -105,7 +105,9 @@ def command(
     else:
         made = {"token": token, "expires_at": expires_at}
         output.answer(settings, "token", made, lambda: [token])
-    output.say(f"good until {format_time(expires_at, settings.time_zone())}", error=True)
+    output.say(f"valid until {format_time(expires_at, settings.time_zone())}", error=True)
     if len(audiences) > 1:
-        each = "each of these servers could use it at the others: one token for each would be safer"
+        each = (
+            "each of these servers could use the token at the others; one token per server is safer"
+        )
         output.say(f"{', '.join(audiences)}: {each}", error=True)

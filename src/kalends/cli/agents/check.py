@@ -61,7 +61,7 @@ def _lines(file: str, source: str, checked: TrialCheck) -> list[str]:
     if checked.code != "ok":
         return [f"{file} could not be checked: {checked.code}: {checked.detail}"]
     return [
-        f"{file} keeps the rules",
+        f"{file} follows the rules",
         f"  script   {script_hash(source)}",
         f"  size     {len(source.encode())} bytes",
         f"  defines  {', '.join(checked.functions)}",

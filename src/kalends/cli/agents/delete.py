@@ -22,7 +22,7 @@ from kalends.cli.console.settings import Settings, pass_settings
 def command(settings: Settings, name: str) -> None:
     """Delete a script from the broker.
 
-    Open requests keep it.
+    Open requests still use the script.
     """
     with settings.connect() as client:
         view = client.delete_agent(name)

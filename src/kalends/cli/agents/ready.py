@@ -23,7 +23,7 @@ from kalends.cli.console.settings import Settings, pass_settings
 def command(settings: Settings, name: str | None) -> None:
     """List the ready-made agents, or print one.
 
-    `kalends book --agent ready:NAME` uses one. Print one to start a script of your own.
+    `kalends book --agent ready:NAME` uses one. Print one to start your own script.
     """
     with agent_parts():
         from kalends.agents import ready

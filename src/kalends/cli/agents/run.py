@@ -65,7 +65,7 @@ def command(
 ) -> int:
     """Run a script here on saved calendars.
 
-    Runs it once for each site of the request, on the slots that you could book there. Prints its
+    Runs the script once for each site of the request, on the slots that you could book there. Prints its
     choices in order of preference, and the values that it leaves for you. The exit code is 1 if a run
     fails, and 2 if the script breaks rules of the language.
     """
@@ -114,12 +114,12 @@ def _calendars(paths: Iterable[Path]) -> dict[str, Shown]:
         try:
             found = load_calendars(path.read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", "") or "it is not UTF-8"
+            reason = getattr(error, "strerror", "") or "the file is not UTF-8"
             raise _no_calendar(path, f"cannot read the calendar: {reason}") from error
         except InvalidInput as error:
             raise _no_calendar(path, f"{error.where}: {error.detail}") from error
         if twice := sorted(shown.keys() & found.keys()):
-            raise _no_calendar(path, f"{twice[0]} is in another file, too")
+            raise _no_calendar(path, f"{twice[0]} is also in another file")
         shown |= found
     return shown
 

@@ -1,1 +1,1 @@
-"""What lies between every command and whoever called it: options, answers, errors, the terminal."""
+"""Code that all commands share for talking to the user: options, answers, errors, the terminal."""

@@ -1,7 +1,7 @@
-"""Colours of states, where they are shown on a terminal. They only repeat what the words say.
+"""Colours of states on a terminal. They only repeat the words.
 
-``--color`` decides; without it the environment: NO_COLOR (no-color.org), FORCE_COLOR, and a terminal that is
-called dumb.
+``--color`` decides. Without it, NO_COLOR (no-color.org) and FORCE_COLOR decide, and TERM=dumb means no
+colours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STYLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("failed", "locked", "down", "lost"), "red"),
     **dict.fromkeys(("cancelled", "replaced", "ended", "withdrawn"), "bright_black"),
 }
-"""By the first word of a state, of whatever it is."""
+"""Colours by the first word of a state, for all kinds of objects."""
 
 
 class StatedLine(str):
@@ -32,14 +32,14 @@ class StatedLine(str):
 
 
 def stated(line: str, state: str, start: int = 0) -> str:
-    """Return `line`, in which `state` stands at `start`, so that it is shown in the colour of the state."""
+    """Return `line` with `state`, which begins at `start`, marked for its colour."""
     found = StatedLine(line)
     found.start, found.length = start, len(state)
     return found
 
 
 def painted(line: str, text: str) -> str:
-    """Return `text`, which is `line` as it is to be shown, with its state in colour."""
+    """Return `text`, the printable form of `line`, with its state in colour."""
     if not isinstance(line, StatedLine):
         return text
     end = line.start + line.length
@@ -49,7 +49,7 @@ def painted(line: str, text: str) -> str:
 
 
 def choice(when: When, environ: Mapping[str, str]) -> bool | None:
-    """Return whether to use colours; None: where standard output is a terminal."""
+    """Return whether to use colours; None for: if standard output is a terminal."""
     if when != "auto":
         return when == "always"
     if environ.get("NO_COLOR"):
@@ -60,6 +60,6 @@ def choice(when: When, environ: Mapping[str, str]) -> bool | None:
 
 
 def choose(ctx: click.Context, parameter: click.Parameter, value: When | None) -> None:
-    """Let an option say it for its command, and for those below it."""
+    """Apply the option to its command and all commands below it."""
     if value is not None or ctx.parent is None:
         ctx.color = choice(value or "auto", os.environ)

@@ -1,4 +1,4 @@
-"""The form of every command: the global options, which may stand before or after its name, and its help."""
+"""The form of every command: its help, and the global options, before or after its name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ALIKE = (
     frozenset({"--before", "--until", "--end", "--deadline"}),
     frozenset({"--after", "--from", "--begin"}),
 )
-"""Options that mean about the same, each in other commands: one is named for another."""
+"""Options with similar meanings in different commands, for suggestions."""
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -67,7 +67,7 @@ def _option(
 
 
 def _complete(parameter: click.Parameter) -> None:
-    """Let what the server knows, and the user's profiles, complete the values of `parameter`."""
+    """Complete the values of `parameter` with names from the server and the user's profiles."""
 
     def complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from kalends.cli.console.completion import VALUES, completed
@@ -80,7 +80,7 @@ def _complete(parameter: click.Parameter) -> None:
 
 
 def _form_options(*, hidden: bool) -> list[click.Parameter]:
-    """What every command has: `hidden` are those that only the help of the program shows."""
+    """The options of every command; `hidden` ones are shown only in the help of the program."""
     colour = SectionedOption(
         ["--color"], type=click.Choice(["auto", "always", "never"]), expose_value=False,
         callback=colours.choose, is_eager=True, hidden=hidden, section=LAST,
@@ -98,13 +98,13 @@ def _connection_options(*, hidden: bool) -> list[click.Parameter]:
                 "[default: the one called default, if there is one]", hidden=hidden, metavar="NAME"),
         _option("--broker", "KALENDS_BROKER", f"Server address.  [default: {DEFAULT_BROKER}]",
                 hidden=hidden, metavar="URL"),
-        _option("--token", "KALENDS_TOKEN", "Your token; --token-file keeps it out of sight.",
+        _option("--token", "KALENDS_TOKEN", "Your token; other users may see it, unlike with --token-file.",
                 hidden=hidden, metavar="TEXT"),
         _option("--token-file", "KALENDS_TOKEN_FILE", "File that holds your token.",
                 hidden=hidden, metavar="FILE"),
         _option("--user", "KALENDS_USER", "Your name, at servers that ask for no token.  "
                 "[default: your login name]", hidden=hidden, metavar="NAME"),
-        _option("--group", None, "Group you belong to, at such servers; may be repeated.",
+        _option("--group", None, "Group you belong to, at servers that ask for no token; may be repeated.",
                 hidden=hidden, metavar="NAME", multiple=True),
         _option("--zone", "KALENDS_ZONE", "Time zone, e.g. Europe/Berlin.  "
                 "[default: this computer's]", hidden=hidden, metavar="NAME"),
@@ -122,7 +122,7 @@ def group_options(function: F) -> F:
 
 
 class LocalCommand(click.Command):
-    """A command that calls no server; of the global options it has ``--json`` and ``--color``."""
+    """A command that calls no server; its global options are ``--json`` and ``--color``."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -144,7 +144,7 @@ class LocalCommand(click.Command):
 
 
 class ServerCommand(LocalCommand):
-    """A command that calls a server; the global options may also stand after its name."""
+    """A command that calls a server; the global options may also follow its name."""
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
@@ -165,7 +165,7 @@ class ServerCommand(LocalCommand):
             raise self._unquoted(error) from error
 
     def _unquoted(self, error: click.UsageError) -> click.UsageError:
-        """Return `error`, or what explains it: a shell has divided a request that was not in quotes."""
+        """Return `error`, or one that explains it if the shell has split a request without quotes."""
         if isinstance(error, click.NoSuchOption):
             own = {name for parameter in self.params for name in parameter.opts}
             alike = [each for names in _ALIKE if error.option_name in names for each in names & own]
@@ -176,14 +176,14 @@ class ServerCommand(LocalCommand):
         if "unexpected extra argument" in error.message:
             rest = error.message.partition("(")[2].rstrip(")")
             return click.UsageError(
-                f"A request is one argument, put it in quotes: kalends {self.name} 'A + B' (this is "
-                f"outside of it: {rest})",
+                f"A request is one argument. Put it in quotes: kalends {self.name} 'A + B' (not part of the "
+                f"request: {rest})",
                 error.ctx,
             )
         if isinstance(error, click.MissingParameter) and is_pipe(sys.stdout):
             return click.UsageError(
-                f"{error.format_message()} A request with | stands in quotes: kalends {self.name} 'A | B'; "
-                "else the shell takes | for a pipe.",
+                f"{error.format_message()} Put a request with | in quotes: kalends {self.name} 'A | B'; "
+                "otherwise the shell reads | as a pipe.",
                 error.ctx,
             )
         return error
@@ -193,19 +193,19 @@ class ServerCommand(LocalCommand):
 
 
 def _warn(settings: Settings) -> None:
-    """Say when the token is about to run out."""
+    """Print a warning if the token is about to expire."""
     # Imported here because many servers ask for no token.
     from kalends.cli.console import output, remedies
     from kalends.core.errors import InvalidInput
 
-    # A file that cannot be read is said by the call that needs it: some commands make none.
+    # The call that needs the file reports that it cannot be read; some commands make no call.
     with suppress(InvalidInput):
         if warning := remedies.life_warning(settings, int(time.time())):
             output.say(warning, error=True)
 
 
 def is_pipe(stream: TextIO) -> bool:
-    """Return whether `stream` leads into another program."""
+    """Return whether `stream` is a pipe to another program."""
     try:
         return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""What completes the values of arguments and options in a shell: names that the server knows.
+"""Completion of arguments and options in a shell, with names that the server knows.
 
-A shell waits for every key. So the server is asked briefly, its answers are kept for some seconds, and
-whatever goes wrong completes nothing and says nothing.
+A shell waits at every key. So calls to the server are short, answers are cached for some seconds, and an
+error completes nothing and prints nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
 
 FRESH_S: Final = 10.0
-"""How long an answer is kept, also one that did not come."""
+"""Lifetime of a cached answer, also of a failed one, in seconds."""
 
 COUNT_MAX: Final = 50
-"""How many are offered, the newest: more would not fit on a screen."""
+"""Maximum number of suggestions, the newest: more would not fit on a screen."""
 
 _HARMLESS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@+,-]*")
-"""What a shell takes as it stands: what a server sends becomes part of a command line."""
+"""Values without special characters of a shell, because they become part of a command line."""
 
 STATES: Final = {
     "lock": {"held"},
@@ -41,11 +41,11 @@ STATES: Final = {
     "extend": {"reserved"},
     "shrink": {"reserved"},
 }
-"""The states of the requests whose ids are offered to a command; to other commands, all are."""
+"""The states of the requests that a command can use; other commands can use all."""
 
 
 class Suggestion(NamedTuple):
-    """A value, what it is in a few words, and its kind or state, by which commands choose."""
+    """A value, a short description, and the kind or state by which commands choose."""
 
     value: str
     words: str = ""
@@ -53,7 +53,7 @@ class Suggestion(NamedTuple):
 
 
 def completed(ctx: click.Context, name: str, incomplete: str) -> list[CompletionItem]:
-    """Return what `incomplete`, the value of the parameter `name`, may become; raises nothing."""
+    """Return the completions of `incomplete`, a value of the parameter `name`; raises nothing."""
     try:
         settings = ctx.ensure_object(Settings)
         settings.settle()
@@ -64,7 +64,7 @@ def completed(ctx: click.Context, name: str, incomplete: str) -> list[Completion
             if each.value.startswith(incomplete) and _HARMLESS.fullmatch(each.value)
         ]
     except Exception:
-        # A traceback between prompt and cursor helps nobody; the command itself says what is wrong.
+        # A traceback must not appear at the prompt; the command itself reports the error.
         return []
 
 
@@ -73,7 +73,7 @@ def _resources(settings: Settings, command: str, incomplete: str) -> Iterable[Su
 
 
 def _request(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    """Of a request in words, its first resource."""
+    """Suggest resources for the first word of a request."""
     return [] if set(" +|{").intersection(incomplete) else _resources(settings, command, incomplete)
 
 
@@ -88,7 +88,7 @@ def _sites(settings: Settings, command: str, incomplete: str) -> Iterable[Sugges
 
 
 def _ids(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    """An owner who decides is offered what waits for that; a user, the user's own requests."""
+    """Suggest requests that need approval to an owner who decides, and else the user's own requests."""
     if command in ("approve", "decline"):
         return _known(settings, "approvals", _ask_approvals)
     found = _known(settings, "requests", _ask_requests)
@@ -96,7 +96,7 @@ def _ids(settings: Settings, command: str, incomplete: str) -> Iterable[Suggesti
 
 
 def _jobs(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    """Jobs of the machine that is named already, or is the usual one; else machines."""
+    """Suggest jobs of the machine that is named, or of the default one; else machines."""
     machine, slash, _ = incomplete.rpartition("/")
     if "/" in machine or (settings.machine and not slash):
         named = machine or settings.machine
@@ -120,7 +120,7 @@ def _profiles(settings: Settings, command: str, incomplete: str) -> Iterable[Sug
 
 
 def _addresses(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    """Of notices; other commands mean a time by the same word."""
+    """Suggest addresses of notices; in other commands the parameter is a time."""
     return _known(settings, "notices", _ask_addresses) if command in ("remove", "test") else []
 
 
@@ -129,7 +129,7 @@ def _reclaims(settings: Settings, command: str, incomplete: str) -> Iterable[Sug
 
 
 def _policies(settings: Settings, command: str, incomplete: str) -> Iterable[Suggestion]:
-    """Several may stand there, divided by commas."""
+    """Complete the last of several names, separated by commas."""
     from kalends.scheduling.registry import POLICIES
 
     before = incomplete[: incomplete.rfind(",") + 1]
@@ -158,7 +158,7 @@ VALUES: Final[dict[str, Callable[[Settings, str, str], Iterable[Suggestion]]]] =
     "to": _addresses,
     "zone": _zones,
 }
-"""By the names of parameters, which mean the same in all commands that call a server."""
+"""Suggestions by parameter names, which mean the same in all commands that call a server."""
 
 
 def _ask_resources(client: SyncClient) -> list[Suggestion]:
@@ -212,7 +212,7 @@ def _ask_jobs(settings: Settings, machine: str) -> list[Suggestion]:
 def _known(
     settings: Settings, kind: str, ask: Callable[[SyncClient], list[Suggestion]]
 ) -> list[Suggestion]:
-    """Return what was answered in the last seconds, or ask; nothing where there is no answer."""
+    """Return a cached answer, or ask the server; nothing if there is no answer."""
     path = _kept_at(settings, kind)
     if (kept := _kept(path)) is not None:
         return kept
@@ -221,13 +221,13 @@ def _known(
         with settings.connect() as client:
             found = ask(client)
     finally:
-        # Also when nothing came, so that nobody waits again at the next key.
+        # Also if no answer came, so that the user does not wait again at the next key.
         _keep(path, found)
     return found
 
 
 def _kept_at(settings: Settings, kind: str) -> Path:
-    """Return where an answer is kept: one file for each server, caller and kind."""
+    """Return the cache file of an answer: one for each server, caller and kind."""
     from kalends.client.logins.profiles import users_folder
 
     who = (settings.user, *settings.group, settings.token_file, settings.token)
@@ -236,7 +236,7 @@ def _kept_at(settings: Settings, kind: str) -> Path:
 
 
 def _kept(path: Path) -> list[Suggestion] | None:
-    """Return what is kept there; None for nothing, or nothing that is fresh."""
+    """Return the cached answer; None if there is none, or if it is too old."""
     try:
         if not 0 <= time.time() - path.stat().st_mtime < FRESH_S:
             return None

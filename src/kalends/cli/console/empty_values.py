@@ -1,7 +1,7 @@
-"""Values that are given and empty: one rule for all options and arguments of all commands.
+"""Refusal of empty values: one rule for all options and arguments of all commands.
 
-They come from variables of the shell that are not set. What such an option would have chosen, a reservation
-for example, is then not left out in silence.
+An empty value comes from a shell variable that is not set. It is an error, because the option that it was for
+(a reservation, for example) would otherwise be ignored silently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import click
 def refuse_empty(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
     """Raise `InvalidInput`, at the option or the argument, if a value in `args` is empty.
 
-    The words of a program that is run may be empty. Raises `click.UsageError` as parsing does.
+    The arguments of a program to run may be empty. Raises `click.UsageError`, like parsing.
     """
     if ctx.resilient_parsing or not any(_may_be_empty(word) for word in args):
         return
@@ -30,7 +30,7 @@ def refuse_empty(command: click.Command, ctx: click.Context, args: Sequence[str]
                 where=max(parameter.opts, key=len)
                 if option
                 else parameter.human_readable_name.upper(),
-                remedy="look whether a variable of your shell is not set"
+                remedy="check that the variables in your command are set"
                 + (", or leave the option out" if option else ""),
             )
 

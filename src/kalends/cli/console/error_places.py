@@ -1,4 +1,4 @@
-"""What a place in an error is called on the command line: options and arguments, not fields of calls."""
+"""Places in errors, as options and arguments of the command line instead of fields of calls."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _ALTERNATIVE: Final = re.compile(r"alternatives\[(\d+)\](?:\.terms\[(\d+)\])?.*"
 
 
 def shown(where: str) -> str:
-    """Return `where` as the user of a command knows it; what is no field of a call stays as it is."""
+    """Return `where` as an option or argument; other places stay as they are."""
     inside = where.removeprefix("request.")
     if match := _ALTERNATIVE.fullmatch(inside):
         part = f", part {int(match[2]) + 1}" if match[2] else ""

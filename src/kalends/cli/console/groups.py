@@ -44,7 +44,7 @@ MEANT: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("identity", "account"), ("whoami",)),
     **dict.fromkeys(("accounting", "sacct", "report"), ("usage",)),
 }
-"""What people type who know other programs, and the commands that they may mean."""
+"""Words from other programs, with the commands that may be meant."""
 EXIT_INTERRUPTED = 130
 
 
@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete the names of commands, none of which is loaded for that."""
+        """Complete the names of commands without loading any command."""
         from click.shell_completion import CompletionItem
 
         named = [
@@ -128,8 +128,8 @@ class LazyGroup(click.Group):
     def run(self, settings: Settings, args: Sequence[str] | None = None) -> int:
         """Run the command in `args` (default the program's own) and return its exit code.
 
-        Errors are printed as text, or with ``--json`` as a problem document. A reader that has left, as
-        ``head`` does, misses the rest in silence.
+        Errors are printed as text, or with ``--json`` as a problem document. If the reader has closed the
+        pipe, as ``head`` does, the rest is dropped silently.
         """
         words = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in words
@@ -181,6 +181,6 @@ def _report(error: KalendsError, as_json: bool) -> int:
     try:
         output.print_json("problem", error.to_problem())
     except BrokenPipeError:
-        # What is left in the buffer would fail again when the program ends.
+        # The rest of the buffer would fail again when the program ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return error.exit_code

@@ -1,4 +1,4 @@
-"""The form of every help text: what the command does, its options by section, and examples."""
+"""The form of every help text: description, options by section, and examples."""
 
 from __future__ import annotations
 

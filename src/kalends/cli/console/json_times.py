@@ -1,7 +1,7 @@
-"""Times in JSON answers: beside each that is in seconds stands one that people read, in ISO 8601, UTC.
+"""Times in JSON answers: each time in seconds is followed by the same time in ISO 8601, UTC.
 
-Which fields are times is said here, once for all commands. The name of a field is enough, for a word means
-the same everywhere: a length of time ends in its unit (``wait_s``), a time does not.
+This module lists the fields that are times, once for all commands. The name of a field decides, because it
+means the same in all answers: a length of time ends in its unit (``wait_s``), a time does not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ IN_ROWS: Final = {
     ("MachinePlan", "free"): 1,
     ("ReclaimView", "lacking"): 2,
 }
-"""Fields that are rows of numbers, and how many times each row begins with."""
+"""Fields that are rows of numbers, with the number of times at the start of each row."""
 
 OTHERWISE_NAMED: Final = {
     ("MovedPromise", "before"),
@@ -41,9 +41,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_iso_times(fields: Mapping[str, object], kind: str = "") -> dict[str, object]:
-    """Return `fields`, of a `kind` of answer or of none, with ``start_iso`` behind ``start`` and so on.
+    """Return `fields`, of a `kind` of answer or of none, with ``start_iso`` after ``start`` and so on.
 
-    A time that is not set (0) is null there, and so is one that no clock shows.
+    A time that is not set (0) is null there, and so is one outside of the calendar.
     """
     told: dict[str, object] = {}
     for name, value in fields.items():
@@ -58,7 +58,7 @@ def with_iso_times(fields: Mapping[str, object], kind: str = "") -> dict[str, ob
 
 
 def is_time(name: str, kind: str = "") -> bool:
-    """Return whether whole numbers of this name are times: seconds UTC, or milliseconds where it says so."""
+    """Return whether integers of this name are times: seconds UTC, or milliseconds if the name says so."""
     return name in NAMES or name.endswith(ENDINGS) or (kind, name) in OTHERWISE_NAMED
 
 

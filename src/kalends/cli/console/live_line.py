@@ -1,4 +1,4 @@
-"""One line on standard error that tells how things stand now, while this command waits."""
+"""A status line on standard error, while this command waits."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class LiveLine:
-    """On a terminal the line changes; elsewhere each change is a line. `silent`: nothing is printed.
+    """The status line: it changes in place on a terminal; elsewhere each change is a new line.
 
-    `terminal` is the console to print on; None for standard error.
+    With `silent`, prints nothing. `terminal` is the console to print on; None for standard error.
     """
 
     def __init__(self, *, silent: bool = False, terminal: Console | None = None) -> None:
@@ -38,7 +38,7 @@ class LiveLine:
             self._status.stop()
 
     def show(self, words: str, countdown: str = "") -> None:
-        """Tell `words`, and on a terminal also what changes with every second."""
+        """Show `words`, and on a terminal also the part that changes every second."""
         if self._silent:
             return
         if self._status is not None:

@@ -1,4 +1,4 @@
-"""Names of resources that somebody may have meant who wrote one that there is not."""
+"""Suggestions for names of resources that do not exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RESOURCE: Final = re.compile(RESOURCE_PATTERN)
 
 
 def with_near_resources(settings: Settings, error: KalendsError) -> KalendsError:
-    """Return `error`, if it is about resources that are not there with near names of others in its remedy."""
+    """Return `error`; if it is about unknown resources, its remedy suggests similar names."""
     if not isinstance(error, NotFound):
         return error
     unknown = {each.where for each in error.refusals if each.code == RefusalCode.UNKNOWN_RESOURCE}

@@ -1,4 +1,4 @@
-"""Files that a command writes: complete or not at all, and over another file only where that is wanted."""
+"""Files that a command writes: complete or not at all, and replacing a file only on request."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kalends.core.errors import InvalidInput, KalendsError
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO})
 _TRIAL = "\0" * 4_096
-"""A full disk lets empty files be made: only a block that is written shows it."""
+"""Bytes written as a test, because even a full disk can have a new empty file."""
 
 _UNFIT = re.compile(r"[^A-Za-z0-9.]+")
 
 
 @contextmanager
 def new_file(path: Path, *, force: bool | None = None) -> Iterator[TextIO]:
-    """Open a new text file, hidden until it is complete; with `force` it then takes the place of another.
+    """Open a new text file, hidden until it is complete; with `force` it may replace an existing file.
 
-    `force` is None for commands that have no such option. A refusal names it where there is one.
+    `force` is None for commands that have no such option. A refusal names the option if there is one.
 
-    Raises `InvalidInput` if it exists or cannot be made, and `KalendsError` if there is no room for it;
-    nothing is left of it then, nor if the block fails, and one that was there is as it was.
+    Raises `InvalidInput` if the file exists or cannot be made, and `KalendsError` if the disk is full. After
+    an error, here or in the block, there is no new file, and an existing file is unchanged.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -50,7 +50,7 @@ def new_file(path: Path, *, force: bool | None = None) -> Iterator[TextIO]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a name beside `path`, with its suffix, for a file that takes its place when it is complete."""
+    """Yield a name next to `path`, with its suffix, for a file that replaces it when complete."""
     part = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         yield part
@@ -60,9 +60,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def check_new(path: Path, *, force: bool | None = None) -> None:
-    """Raise `InvalidInput` if no file can be made at `path`, and `KalendsError` if there is no room for it.
+    """Raise `InvalidInput` if no file can be made at `path`, and `KalendsError` if the disk is full.
 
-    Called before a long run, whose results would be lost. What is there is left as it is.
+    Called before a long run, so that its results are not lost. An existing file is left unchanged.
     """
     try:
         _check_free(path, force)
@@ -75,16 +75,16 @@ def check_new(path: Path, *, force: bool | None = None) -> None:
 
 
 def _check_free(path: Path, force: bool | None) -> None:
-    """Raise `OSError` if `path` is there and may not be replaced."""
+    """Raise `OSError` if `path` exists and may not be replaced."""
     if path.exists():
         if not force:
             raise FileExistsError
         if not path.is_file():
-            raise OSError(errno.EINVAL, "what is there is no regular file")
+            raise OSError(errno.EINVAL, "it exists and is not a regular file")
 
 
 def _give_name(part: Path, path: Path, force: bool | None) -> None:
-    """Give the file its name by a link, which never replaces another file as a renaming would."""
+    """Name the file by a link because, unlike a rename, that never replaces another file."""
     if force:
         part.replace(path)
         return

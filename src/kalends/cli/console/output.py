@@ -36,7 +36,7 @@ def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iter
 
 
 def say(line: str, *, error: bool = False) -> None:
-    """Print one line of text, without characters that steer the terminal but those that colour its state."""
+    """Print one line of text; of control characters, only those that colour its state remain."""
     if error:
         click.echo(plain_line(line), err=True)
     else:
@@ -67,7 +67,7 @@ def plain_line(line: str) -> str:
 
 
 def say_script(source: str) -> None:
-    """Print a script unchanged for a file, and harmless on a terminal."""
+    """Print a script: unchanged into a file or pipe, with control characters escaped on a terminal."""
     if not sys.stdout.isatty():
         click.echo(source, nl=False)
         return
@@ -76,7 +76,7 @@ def say_script(source: str) -> None:
 
 
 class HarmlessBytes:
-    """Text of others for a terminal, piece by piece: whatever could steer it, or hide a part, is escaped."""
+    """A filter for text by others, in pieces: escapes all that could control the terminal or hide text."""
 
     def __init__(self) -> None:
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
@@ -96,7 +96,7 @@ def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
 def json_text(kind: str, data: object, *, one_line: bool = False) -> str:
     """Return the text that `print_json` prints.
 
-    What could steer a terminal, or turn round what is read there, is escaped: to programs it is the same.
+    Characters that could control a terminal, or reverse text on it, are escaped. The JSON value is the same.
     """
     envelope = {"version": JSON_VERSION, "kind": kind, "data": plain(data)}
     text = msgspec.json.format(msgspec.json.encode(envelope), indent=-1 if one_line else 2)
@@ -106,7 +106,7 @@ def json_text(kind: str, data: object, *, one_line: bool = False) -> str:
 
 
 def _escaped(sign: str) -> str:
-    """Return `sign` as JSON names it: in one or two units of UTF-16."""
+    """Return `sign` as a JSON escape of one or two UTF-16 units."""
     units = sign.encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
@@ -114,7 +114,7 @@ def _escaped(sign: str) -> str:
 def plain(value: object, *, ours: bool = True) -> object:
     """Return `value` as maps, lists and scalars, with fields at their default, and times in ISO 8601, too.
 
-    Maps that are fields of answers, not `ours`, have names that others have given: they stay as they are.
+    Keys of maps that are not `ours` are names that others chose; they stay as they are.
     """
     if isinstance(value, msgspec.Struct):
         names = value.__struct_fields__
@@ -133,7 +133,7 @@ def rows(
 ) -> list[str]:
     """Align columns, two blanks apart; columns in `right` hold numbers, and that of states has colours.
 
-    On a terminal that is too narrow the last columns stand in lines of their own, below the others.
+    On a narrow terminal, the last columns are on separate lines below the others.
     """
     table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
     widths = [max(len(line[column]) for line in table) for column in range(len(header))]
@@ -156,7 +156,7 @@ def rows(
 
 
 def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Return the columns that stand beside each other, for each of the lines that make a row."""
+    """Return the columns of each line, for a row that needs several lines."""
     parts: list[list[int]] = []
     used = room + 1
     for column, width in enumerate(widths):
@@ -173,11 +173,11 @@ def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
 def _room() -> int:
     """Return the columns that a table may take; 0 without limit.
 
-    That is the width of the terminal. A pipe has none, but COLUMNS tells of a narrow window at its end; what
-    is at least as wide as usual is no reason to fold what another program reads.
+    That is the width of the terminal. A pipe has no width, so COLUMNS is used if it is narrower than usual.
+    A wider COLUMNS does not fold the text, because another program may read it.
     """
     width = shutil.get_terminal_size((0, 0)).columns
     if not sys.stdout.isatty():
         width = width if os.environ.get("COLUMNS") and width < USUAL_COLUMNS else 0
-    # Some tables stand below a line, indented.
+    # Some tables are indented below a line.
     return max(width - 2, 1) if width else 0

@@ -1,6 +1,6 @@
-"""Errors for people: what and where in one line, each refusal in one, and one with what to do.
+"""Errors as text: a line with place and fault, a line for each refusal, and a line with the remedy.
 
-A detail may go on over more lines: a request that cannot be read is shown with the place marked.
+A detail may have more lines: an invalid request is shown with the place marked.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _remedy(error: KalendsError) -> str:
     is_id = _REQUEST_ID.fullmatch(named) is not None
     if isinstance(error, OutcomeUnknown) and named:
         look = f"kalends show {short_id(named)}" if is_id else f"kalends show --key {quote(named)}"
-        return f"{look}, to see what became of it before asking again"
+        return f"{look}, to see the outcome before repeating the call"
     if is_id and not error.remedy:
         return f"kalends why {short_id(named)}"
     if error.retry_after_s and not error.remedy:

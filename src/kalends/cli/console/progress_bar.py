@@ -16,7 +16,7 @@ EVERY_S: Final = 0.2
 
 
 class Bar:
-    """A bar on standard error with the time that is left, for `total` replays in turn, or for a check."""
+    """A bar on standard error with the remaining time, for `total` replays in turn, or for a check."""
 
     def __init__(self, total: int = 1) -> None:
         self._total = total

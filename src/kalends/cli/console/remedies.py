@@ -1,4 +1,4 @@
-"""What a user can do about an error, beyond what the server knows of it."""
+"""Remedies that only the command line knows, added to errors of a server."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SITES_SHOWN_MAX: Final = 5
 
 
 def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
-    """Return `error` with what this user can do, in their words and their time zone."""
+    """Return `error` with a remedy for this user, in the options and the time zone of the command line."""
     with suppress(InvalidInput):
         error = error_in_zone(error, settings.time_zone())
     if isinstance(error, NotAuthenticated):
         return _with_login(settings, error)
     if isinstance(error, Unavailable | OutcomeUnknown) and _takes_only_tls(error):
         return InvalidInput(
-            "that port speaks TLS, and http:// does not",
+            "the server at that port uses TLS, and http:// does not",
             where=error.where,
             remedy=f"write https://{error.where.partition('://')[2]}",
         )
@@ -47,8 +47,8 @@ def with_remedies(settings: Settings, error: KalendsError) -> KalendsError:
 
 
 def _with_sites(settings: Settings, error: NotFound) -> NotFound:
-    """Name the addresses of the broker's sites, for a call that only a site has."""
-    # Without them the error stays as it is.
+    """Add the addresses of the broker's sites, for a call that only sites take."""
+    # Without the addresses the error stays as it is.
     with suppress(KalendsError), settings.connect() as client:
         sites = [f"--broker {quote(each.url)} ({each.site})" for each in client.resources().sites]
         if sites:
@@ -57,10 +57,10 @@ def _with_sites(settings: Settings, error: NotFound) -> NotFound:
 
 
 def _takes_only_tls(error: KalendsError) -> bool:
-    """Return whether there was no answer because a port speaks TLS; it is asked that."""
+    """Return whether there was no answer because the port uses TLS, by connecting with TLS."""
     if not (error.where.startswith("http://") and CLOSED in error.detail):
         return False
-    # Imported here because few have written the wrong address.
+    # Imported here because a wrong address is rare.
     from kalends.client.transports.tls_probe import speaks_tls
 
     return speaks_tls(error.where)
@@ -72,7 +72,7 @@ def login_words(profile: str) -> str:
 
 
 def life_warning(settings: Settings, now_s: int) -> str:
-    """Return what to say of a token that is about to run out and that nothing renews; "" for nothing."""
+    """Return a warning if the token is about to expire and is not renewed; "" otherwise."""
     if settings.login is not None and settings.login.can_renew():
         return ""
     life = life_of(settings.token_text())
@@ -80,21 +80,21 @@ def life_warning(settings: Settings, now_s: int) -> str:
         return ""
     left = format_duration(life.left_s(now_s) // 60 * 60 or 60)
     again = login_words(settings.profile) if settings.has_profile_token() else "get a new one"
-    return f"kalends: your token is good for {left} more; {again}"
+    return f"kalends: your token expires in {left}; {again}"
 
 
 def _with_address(settings: Settings, error: Unavailable) -> Unavailable:
-    """Tell whoever has named no server, and called the usual one, how to name theirs."""
+    """Add how to name a server, if the user named none and the default did not answer."""
     if "broker" not in settings.sources:
         error.remedy = (
             "name your server: kalends login --broker https://HOST:PORT, or KALENDS_BROKER; "
-            "`kalends demo` starts some here"
+            "`kalends demo` starts servers on this machine"
         )
     return error
 
 
 def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated:
-    """Tell whoever has a profile, or no token at all, how to get one."""
+    """Add how to log in, if the user has a profile, or no token."""
     if isinstance(error, RefusedBySite):
         return error
     if settings.has_profile_token():

@@ -1,4 +1,4 @@
-"""Drawn calendars on this terminal: its width, its colours, and the signs that it can show."""
+"""The terminal that drawings appear on: its width, its colours, and the signs that it can show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STYLES = {
 
 
 def console() -> Console:
-    """Return a console: rich knows terminals and their width, `colours` when to avoid colours."""
+    """Return a rich console with the width of the terminal, and with colours if `colours` allows them."""
     from rich.console import Console
 
     context = click.get_current_context(silent=True)
@@ -36,12 +36,12 @@ def console() -> Console:
 
 
 def glyphs() -> dict[timeline.State, str]:
-    """Return the signs to draw with: plain ones where standard output cannot show the others."""
+    """Return the signs to draw with: plain ones if standard output cannot show the others."""
     return timeline.UNICODE if can_print("█▒·") else timeline.ASCII
 
 
 def print_lines(lines: Iterable[Sequence[tuple[str, str]]], terminal: Console) -> None:
-    """Print lines of styled pieces, in colours where the terminal has them."""
+    """Print lines of styled pieces, in colours if the terminal has them."""
     from rich.text import Text
 
     for line in lines:

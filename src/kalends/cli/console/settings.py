@@ -1,6 +1,6 @@
 """The values of the global options: user, server, time zone and form of the answer.
 
-An option always wins over a variable of the environment, and a variable over the user's profile
+An option always overrides an environment variable, and a variable overrides the user's profile
 (`kalends.client.logins.destinations`).
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
 
 TRIES_MAX = 4
-"""Fewer than in the Python client: a person is waiting, and can see and repeat the call."""
+"""Fewer than in the Python client, because a person is waiting and can repeat the call."""
 
 CALL_S = 30.0
 HURRIED_S = 1.0
@@ -45,21 +45,21 @@ class Settings:
     profile: str = ""
     machine: str = ""
     login: KeptLogin | None = None
-    """What renews the token in `token_file`, where a login has brought it."""
+    """The login that renews the token in `token_file`, if it came from a login."""
     way: ClientSettings | None = None
-    """How a site is reached that the broker has named, where it is one."""
+    """The way to a site that the broker has named, if the server is one."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """By what each was said: an option, a variable, or a profile; see `Destination`."""
+    """The source of each value: an option, a variable or a profile; see `Destination`."""
     given: dict[str, str] = field(default_factory=dict)
-    """What was said by options."""
+    """The values of options."""
     settled: bool = False
     given_up: list[str] = field(default_factory=list)
-    """Calls that may have changed something, and whose answers were not waited for."""
+    """Calls that may have changed something, and whose answers have not arrived."""
     hurried: bool = False
-    """Whether a second, and one try, is all that a call may take."""
+    """Whether a call may take only a second and one try."""
 
     def settle(self) -> None:
-        """Fill in what the environment and the user's profile say. Raises `InvalidInput`."""
+        """Add values from the environment and the user's profile. Raises `InvalidInput`."""
         if self.settled:
             return
         from kalends.client.logins.destinations import destination
@@ -70,7 +70,7 @@ class Settings:
         self.login, self.sources, self.settled = found.login, found.sources, True
 
     def connect(self) -> SyncClient:
-        """Return a client as the options say, before it sends anything. Raises `InvalidInput`."""
+        """Return a client with these settings, before it sends anything. Raises `InvalidInput`."""
         from kalends.client.sync import SyncClient
 
         return SyncClient(self.connect_async())
@@ -99,7 +99,7 @@ class Settings:
         return Client(replace(client.settings, given_up=self.given_up.append))
 
     def token_text(self) -> str:
-        """Return the token that was said, or that is in a file; raises `InvalidInput`."""
+        """Return the token, from its option or from a file; raises `InvalidInput`."""
         from kalends.client.logins.caller_identity import token_in
 
         return self.token or token_in(self.token_file, self._token_said_by)
@@ -113,13 +113,13 @@ class Settings:
         return bool(self.profile) and self.sources.get("token_file", "").startswith("profile ")
 
     def user_name(self) -> str:
-        """Return the user's name, which servers believe only where they ask for no token."""
+        """Return the user's name, which only servers that ask for no token accept."""
         from kalends.client.logins.caller_identity import login_name
 
         return self.user or login_name()
 
     def time_zone(self) -> ZoneInfo:
-        """Return the zone in which times are read and printed."""
+        """Return the zone of the times that are typed and printed."""
         from kalends.client.inputs.zones import local_zone, reader_zone
         from kalends.core.errors import InvalidInput
 

@@ -1,4 +1,4 @@
-"""Calls to a site itself instead of the broker."""
+"""Calls to a site, instead of the broker."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SITE_HELP = "Site address, or its name at the broker, e.g. sdsc."
 
 
 class RefusedBySite(NotAuthenticated):
-    """A site refuses whom its broker takes: to log in at the broker again would not help."""
+    """A site refused a token that its broker accepts; another login at the broker would not help."""
 
 
 @contextmanager
 def site_client(settings: Settings, site: str) -> Iterator[SyncClient]:
     """Open a client of `site`: an address, the server itself, or a site that the broker knows by that name.
 
-    There the broker has given a pass. Raises `NotFound` for an unknown name, and `RefusedBySite`.
+    For a name, the broker gives a pass. Raises `NotFound` for an unknown name, and `RefusedBySite`.
     """
     if "://" in site:
         with replace(settings, broker=site).connect() as client:
@@ -51,22 +51,24 @@ def settings_at(settings: Settings, site: str) -> Settings:
 
 @contextmanager
 def _told_by_whom_it_is_refused(there: SyncClient, site: str) -> Iterator[None]:
-    """Say of a refusal which site it is of, and what to do there: the site knows of neither."""
+    """Add the site and a remedy to a refusal, because the site cannot name them."""
     url = there.settings.access.url
     try:
         yield
     except NotAuthenticated as error:
         raise RefusedBySite(
-            f"the site {site} takes nobody by this token: {error.detail}",
+            f"the site {site} does not accept this token: {error.detail}",
             where=url,
             remedy="ask its owner, or log in there: "
             f"kalends login --profile {quote(site)} --broker {quote(url)}",
         ) from error
     except NotAllowed as error:
         if error.where == "token":
-            error.detail = f"the site {site} refuses that to a broker's users: {error.detail}"
+            error.detail = (
+                f"the site {site} does not allow this for a broker's users: {error.detail}"
+            )
             error.remedy = (
-                f"call it by a token that its owner gives you: --broker {url} --token-file FILE;"
-                " or let its owner give the broker's key that scope"
+                f"ask the site's owner for a token, and use --broker {url} --token-file FILE;"
+                " or ask for that scope for the broker's key"
             )
         raise

@@ -1,4 +1,4 @@
-"""Standard input in place of a file (``-``), kept while the command runs.
+"""Standard input instead of a file (``-``), stored while the command runs.
 
 A workload is read more than once: its header first, then all of it for every policy.
 """
@@ -16,7 +16,7 @@ from kalends.core.errors import InvalidInput, KalendsError
 DASH: Final = Path("-")
 
 BYTES_MAX: Final = 1 << 30
-"""Ten million jobs as plain text, many more as gzip."""
+"""Ten million jobs as plain text; many more as gzip."""
 
 _BLOCK_BYTES: Final = 1 << 20
 
@@ -29,7 +29,7 @@ def kept(path: Path) -> Iterator[Path]:
     """Yield `path`, or for ``-`` a temporary file with all of standard input.
 
     Errors name standard input instead of that file. Raises `InvalidInput` if the input is empty or
-    longer than `BYTES_MAX`, and `KalendsError` if there is no room for it.
+    longer than `BYTES_MAX`, and `KalendsError` if the disk is full.
     """
     if path != DASH:
         yield path
@@ -60,7 +60,7 @@ def _keep(stream: BinaryIO, file: Path) -> None:
                 raise InvalidInput(
                     f"is longer than {BYTES_MAX:,} bytes",
                     where=_WHERE,
-                    remedy="give a file, which may be of any length, and gzip",
+                    remedy="give a file, which may have any length, and may be gzip",
                 )
             out.write(block)
     if not size:
@@ -82,7 +82,7 @@ def _no_room_told() -> Iterator[None]:
         yield
     except OSError as error:
         raise KalendsError(
-            f"cannot be kept: {error.strerror}",
+            f"cannot be stored: {error.strerror}",
             where=_WHERE,
             remedy="set TMPDIR to a directory with room, or give a file",
         ) from error

@@ -1,4 +1,4 @@
-"""What whoever started this command wants of it meanwhile: by signals, and by the keys that send them."""
+"""The user's wish to leave or end a job while a command runs, by a signal or its key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEAVE: Final = (signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Told(Exception):
-    """Somebody wants this command to end: to leave the job alone, or (`interrupted`) to end it as well."""
+    """The user's wish to end this command and leave the job alone, or (`interrupted`) to end it as well."""
 
     def __init__(self, *, interrupted: bool = False) -> None:
         super().__init__("interrupted" if interrupted else "left")
@@ -22,18 +22,18 @@ class Told(Exception):
 
 
 class Ear:
-    """Hears of it: Ctrl-C interrupts; Ctrl-\\ leaves, and so does a terminal that is closed."""
+    """A receiver of the wish: Ctrl-C interrupts; Ctrl-\\ leaves, and so does a closed terminal."""
 
     def __init__(self) -> None:
         self._told: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
 
     def tell(self, told: Told) -> None:
-        """The first to tell counts."""
+        """Record the wish; only the first counts."""
         if not self._told.done():
             self._told.set_result(told)
 
     async def unless_told(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what `work` returns; raises `Told` if that is heard first, and `work` is given up."""
+        """Return the result of `work`; if a wish comes first, cancels `work` and raises `Told`."""
         task = asyncio.ensure_future(work)
         either: set[asyncio.Future[Any]] = {task, self._told}
         try:
@@ -48,7 +48,7 @@ class Ear:
 
 @contextlib.contextmanager
 def ear() -> Iterator[Ear]:
-    """Hear of signals as long as this lasts."""
+    """Receive signals inside the block."""
     loop, heard = asyncio.get_running_loop(), Ear()
     loop.add_signal_handler(signal.SIGINT, heard.tell, Told(interrupted=True))
     for each in _LEAVE:

@@ -1,1 +1,1 @@
-"""What commands about jobs share: options, scripts, terminals, words, and drawn machines."""
+"""Shared code of commands about jobs: options, scripts, terminals, text, and drawn machines."""

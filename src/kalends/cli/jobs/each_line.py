@@ -22,26 +22,24 @@ from kalends.core.jobs import JobRequest
 
 OPTION: Final = "--each-line"
 OF_THE_CALL: Final = ("key", "each_line")
-"""Options that hold for all lines together."""
+"""Options for all lines together."""
 
 
 def submit(settings: Settings, path: str, machine: str, key: str) -> None:
-    """Submit the jobs, and print the name of each, a line each.
+    """Submit the jobs, and print the name of each on a line.
 
-    Nothing is submitted if a line cannot be read. The first job that is refused ends it: the error names its
-    line, and how to go on behind those that were submitted.
+    Submits nothing if a line is invalid. Stops at the first job that is refused: the error names its
+    line, and how to continue after the submitted jobs.
     """
     ctx = click.get_current_context()
     if not machine or is_request(machine):
-        raise InvalidInput(
-            "it submits jobs to one machine", where=OPTION, remedy="name a machine, e.g. lab/box"
-        )
+        raise InvalidInput("needs MACHINE", where=OPTION, remedy="name a machine, e.g. lab/box")
     lines = list(_lines(path))
     with shown_jobs.client_at(settings, machine) as client:
         key = key or client.new_key()
         said: list[str] = ctx.meta[
             JobCommand.WORDS
-        ]  # Each line is read in a context that sets its own.
+        ]  # The context of each line sets its own values.
         jobs = [_job(ctx, said, number, words, client) for number, words in lines]
         made = 0
         try:
@@ -67,9 +65,9 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
         text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a text'}",
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not UTF-8 text'}",
             where=OPTION,
-            remedy="name a file of text, or - for standard input",
+            remedy="name a text file, or - for standard input",
         ) from error
     found = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -90,13 +88,15 @@ def _lines(path: str) -> Iterator[tuple[int, list[str]]]:
                 )
             yield number, words
     if not found:
-        raise InvalidInput("no line names a command", where=OPTION, remedy="write a command a line")
+        raise InvalidInput(
+            "no line has a command", where=OPTION, remedy="write one command on each line"
+        )
 
 
 def _job(
     ctx: click.Context, said: list[str], number: int, words: list[str], client: Any
 ) -> JobRequest:
-    """Return the job of one line: what was `said` on the command line, and then the options of the line."""
+    """Return the job of one line, with the options of the command line (`said`) as defaults."""
     command = ctx.command
     assert isinstance(command, JobCommand)
     end = words.index("--") if "--" in words else 0

@@ -1,4 +1,4 @@
-"""Jobs in step on the command line: one for several machines, which start together."""
+"""Jobs in step on the command line: one job on several machines, whose parts start together."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ OTHER_WORDS: Final = {
     "at_most_once": "--at-most-once", "redundant": "--redundant",
     "implementations": "--implementations", "pick": "--pick",
 }  # fmt: skip
-"""Options of a job that has one machine, or is left to a broker."""
+"""Options of a job on one machine, or on one that a broker chooses."""
 
 STEP_WORDS: Final = {
     "parts": "--part", "wait_for_parts": "--wait-for-parts", "keep_slots": "--keep-slots",
 }  # fmt: skip
-"""Options of a job that has several."""
+"""Options of a job on several machines."""
 
 
 class PartsTimes(NamedTuple):
-    """When a job in step may run, as `Client.submit_in_step` takes it, and the key of the call."""
+    """The time of a job in step, as for `Client.submit_in_step`, and the key of the call."""
 
     at: Time | None
     window: Window
@@ -41,34 +41,34 @@ class PartsTimes(NamedTuple):
 
 
 def is_request(machine: str) -> bool:
-    """Return whether several machines are named, or how many nodes of one: as in requests."""
+    """Return whether `text` is a request, e.g. names several machines, or a number of nodes."""
     return any(sign in machine for sign in "+|:{ ")
 
 
 def submit(settings: Settings, request: str, step: Step, booking: PartsTimes) -> None:
-    """Have a job start on all machines of `request` together, and tell which jobs its parts are."""
+    """Start a job on all machines of `request` together, and print the jobs of its parts."""
     with settings.connect() as client:
         view = client.submit_in_step(request, step.job, step.jobs, **booking._asdict())
     from kalends.cli.requests import (
-        request_options,  # It reads requests, and other commands start without.
+        request_options,  # It reads requests; most commands do not need it.
     )
 
     request_options.answer(settings, view)
 
 
 def booking(begin: str, at: str, end_by: str, key: str = "") -> PartsTimes:
-    """Return when a job in step may run, as options say it."""
+    """Return the time of a job in step from its options."""
     return PartsTimes(at or None, (begin or None, end_by or None), key)
 
 
 def step_from(
     request: str, program: Sequence[str], *, script: str, limit: str | None, options: dict[str, Any]
 ) -> Step:
-    """Return what the options have run on the machines of `request`; raises `InvalidInput`."""
+    """Return the parts to run on the machines of `request`, from the options; raises `InvalidInput`."""
     for name, option in OTHER_WORDS.items():
         if options.get(name):
             raise InvalidInput(
-                f"it is for jobs of one machine, and {request} asks for parts that start together",
+                f"cannot be used with a request ({request}), whose parts start together",
                 where=option,
                 remedy="leave out either",
             )
@@ -84,13 +84,13 @@ def step_from(
 
 
 def refuse_alone(command: str, options: dict[str, Any]) -> None:
-    """Take out what is said of parts; raises `InvalidInput` where it is said of a job on one machine."""
+    """Take out the options of parts; raises `InvalidInput` if the job is not on several machines."""
     for name, option in STEP_WORDS.items():
         if options.pop(name):
             raise InvalidInput(
-                "it is for parts on several machines, and one is named, or none",
+                "works only with several machines",
                 where=option,
-                remedy=f"name their machines: kalends {command} 'sdsc/sp2:8 + ctc/onyx:4' ...",
+                remedy=f"name them: kalends {command} 'sdsc/sp2:8 + ctc/onyx:4' ...",
             )
 
 
@@ -104,8 +104,8 @@ def _command(text: str) -> tuple[str, tuple[str, ...]]:
         words = ()
     if not (sign and words):
         raise InvalidInput(
-            f"{text!r} does not say what runs where",
+            f"{text!r} is not MACHINE=COMMAND",
             where="--part",
-            remedy="write a machine and its command, as --part 'sdsc/onyx=./show --fast'",
+            remedy="write a machine and its command, e.g. --part 'sdsc/onyx=./show --fast'",
         )
     return machine.strip(), words

@@ -24,7 +24,7 @@ def job_file(
 ) -> Iterator[Watcher]:
     """Yield a function to call with each finished job; the file is complete after the block.
 
-    With `force` it then takes the place of another.
+    With `force` it may replace an existing file.
     """
     with new_file(path, force=force) as stream:
         if path.suffix == ".swf":

@@ -19,19 +19,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def job_options(function: F) -> F:
-    """Add the options that every job has."""
+    """Add the options of every job."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
 
 
 def machine_argument(function: F) -> F:
-    """Add the machine that a command is about: the user's usual one where none is named."""
+    """Add the argument MACHINE, with the user's default machine."""
     return click.argument("machine", required=False, default="", callback=_machine)(function)
 
 
 def machine_or_wish(function: F) -> F:
-    """Add the machine, and what is wished of one where none is named: then a broker finds it."""
+    """Add MACHINE, and the options by which a broker chooses one if it is left out."""
     for option in reversed(_WISHES):
         function = option(function)
     return click.argument("machine", required=False, default="", callback=_machine_or_wish)(
@@ -40,14 +40,14 @@ def machine_or_wish(function: F) -> F:
 
 
 def step_options(function: F) -> F:
-    """Add what is said of the parts of a job on several machines."""
+    """Add the options of jobs on several machines."""
     for option in reversed(_STEPS):
         function = option(function)
     return function
 
 
 class Wish(NamedTuple):
-    """What is wished of a machine where none is named: arguments of `Client.place_job`."""
+    """The options of a job without a machine: arguments of `Client.place_job`."""
 
     on: str = ""
     end_by: str | None = None
@@ -59,28 +59,30 @@ class Wish(NamedTuple):
 
 
 def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
-    """Take out of `options` what is wished of a machine.
+    """Take the options of a job without a machine out of `options`.
 
-    Raises `InvalidInput` for a machine, and wishes of one; and for a reservation of no machine.
+    Raises `InvalidInput` for such an option with a machine, and for a reservation without a machine.
     """
     names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant", "by_limits")
     given = {name: options.pop(name, False) for name in names}
     named = [name for name, value in given.items() if value]
     if machine and named:
         raise InvalidInput(
-            f"it is for jobs that are left to a broker, and {machine} is named",
+            f"cannot be used with MACHINE ({machine})",
             where=f"--{named[0].replace('_', '-')}",
-            remedy="leave out either",
+            remedy="leave out one of them",
         )
     if not machine and reservation:
         raise InvalidInput(
-            "a reservation, and no machine",
+            "--reservation needs MACHINE",
             where="MACHINE",
             remedy="name the machine whose nodes are reserved",
         )
     prefer: dict[str, str] = {}
     if given["prefer"]:
-        from kalends.client.inputs.place_builder import preference_named  # Others start without it.
+        from kalends.client.inputs.place_builder import (
+            preference_named,
+        )  # Most commands do not need it.
 
         prefer = dict(preference_named(each) for each in given["prefer"])
     return Wish(
@@ -90,13 +92,13 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
 
 
 def _machine_or_wish(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
-    """The usual machine is a habit, which a wish in the command itself puts aside."""
+    """Return the machine, or the default one unless the command asks a broker to choose."""
     if not machine and (ctx.params.get("on") or ctx.params.get("end_by")):
         return ""
     named = machine or _usual(ctx)
     if machine and os.path.isfile(machine):
         raise InvalidInput(
-            f"{machine!r} is a file, and not a machine",
+            f"{machine!r} is a file, not a machine",
             where="MACHINE",
             remedy=f"kalends {ctx.info_name} --script {quote(machine)}",
         )
@@ -119,7 +121,7 @@ def _checked(ctx: click.Context, machine: str) -> str:
         split_resource(machine)
     except InvalidInput as error:
         raise InvalidInput(
-            f"{machine!r} is not a machine" if machine else "no machine is named",
+            f"{machine!r} is not a machine" if machine else "the machine is missing",
             where="MACHINE",
             remedy=f"write kalends {ctx.info_name} sdsc/sp2 ..., or set KALENDS_MACHINE",
         ) from error
@@ -128,64 +130,64 @@ def _checked(ctx: click.Context, machine: str) -> str:
 
 _WISHES = (
     click.option("--on", default="", is_eager=True, metavar="ATTRIBUTES",
-                 help="Without a machine: what it must have, e.g. 'memory>=64, site=sdsc'."),
+                 help="Required attributes, e.g. 'memory>=64, site=sdsc' (without MACHINE)."),
     click.option("--end-by", default="", is_eager=True, metavar="TIME",
-                 help="Without a machine, or with several: latest end, e.g. 'tomorrow 9:00'."),
+                 help="Latest end, e.g. 'tomorrow 9:00' (without MACHINE, or with several)."),
     click.option("--prefer", multiple=True, metavar="ATTRIBUTES:DURATION",
-                 help="Without a machine: what may end so much later, e.g. site=sdsc:30m; may be repeated."),
+                 help="Attributes of better machines, and the delay they are worth, e.g. site=sdsc:30m."),
     click.option("--home", multiple=True, metavar="SITE",
-                 help="Without a machine: site that is always asked, or virtual site of which one is; may be "
-                      "repeated."),
+                 help="Site, or virtual site, that is always asked for a bid; may be repeated "
+                      "(without MACHINE)."),
     click.option("--at-most-once", is_flag=True,
-                 help="Without a machine: note at the broker where it starts, before it does."),
+                 help="Register the start at the broker before the job starts (without MACHINE)."),
     click.option("--by-limits", is_flag=True,
-                 help="Without a machine: compare bids as if it ran to its limit, unlike earlier jobs."),
+                 help="Compare bids by the time limit, not by earlier run times (without MACHINE)."),
 )  # fmt: skip
 
 _STEPS = (
     click.option("--part", "parts", multiple=True, metavar="'MACHINE=COMMAND'",
-                 help="With several machines: what runs on one of them; may be repeated."),
+                 help="Command on one of several machines; may be repeated."),
     click.option("--wait-for-parts", default="", metavar="DURATION",
-                 help="With several machines: longest wait for the nodes of all, e.g. 5m.  [default: 2m]"),
+                 help="Longest wait for the nodes of several machines, e.g. 5m.  [default: 2m]"),
     click.option("--keep-slots", is_flag=True,
-                 help="With several machines: keep their slots when all parts have ended."),
+                 help="Keep the slots of several machines when all parts have ended."),
 )  # fmt: skip
 
 _OPTIONS = (
     click.option("-n", "--nodes", type=click.IntRange(1), metavar="N",
                  help="Number of nodes.  [default: 1, or the first of --sizes]"),
     click.option("--for", "limit", metavar="DURATION",
-                 help="Longest time that it may run, e.g. 1h30m; with --sizes one for each, e.g. 4h,2h,1h."),
-    click.option("--name", default="", metavar="TEXT", help="Name to find it by."),
-    click.option("--project", default="", metavar="NAME", help="Project that it is charged to."),
+                 help="Time limit, e.g. 1h30m; with --sizes one for each, e.g. 4h,2h,1h."),
+    click.option("--name", default="", metavar="TEXT", help="Name of the job, e.g. solver."),
+    click.option("--project", default="", metavar="NAME", help="Project to charge."),
     click.option("--priority", default="", metavar="CLASS",
                  help="Priority class of the machine, e.g. high."),
     click.option("--shape", default="", metavar="AxB",
                  help="Extent on a machine with a topology, e.g. 4x8."),
     click.option("--sizes", default="", metavar="N,N,...",
-                 help="Numbers of nodes that it can run on, e.g. 2,4,8."),
-    click.option("--malleable", is_flag=True, help="It can change its size while it runs."),
+                 help="Numbers of nodes that the job can use, e.g. 2,4,8."),
+    click.option("--malleable", is_flag=True, help="Allow changes of size while the job runs."),
     click.option("--change", default="", metavar="DURATION",
-                 help="Time that one change of size is expected to take, e.g. 2s."),
+                 help="Expected time of a change of size, e.g. 2s."),
     click.option("--directory", default="", metavar="PATH",
                  help="Working directory on the machine.  [default: your home there]"),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE",
-                 help="Variable of its environment; may be repeated."),
+                 help="Environment variable; may be repeated."),
     click.option("--reservation", default="", metavar="ID",
-                 help="Run on the nodes and in the time of your own reservation."),
+                 help="Your reservation whose nodes and time to use."),
     click.option("--at", default="", metavar="TIME",
-                 help="Start then, on nodes that are booked for it, e.g. 'tomorrow 9:00'."),
+                 help="Exact start, on nodes booked for the job, e.g. 'tomorrow 9:00'."),
     click.option("--begin", default="", metavar="TIME", help="Earliest start, e.g. 'today 18:00'."),
     click.option("--after", multiple=True, metavar="JOB[:WHEN]",
-                 help="Wait until JOB has succeeded, or started, ended, failed; may be repeated."),
-    click.option("--held", is_flag=True, help="Submit it held; kalends job JOB --release starts it."),
+                 help="Job that must have succeeded, or WHEN (started, ended, failed); may be repeated."),
+    click.option("--held", is_flag=True, help="Submit the job held; kalends job JOB --release starts it."),
     click.option("--rerun", is_flag=True,
-                 help="Run it again if a node fails, or at another site: twice does no harm."),
+                 help="Allow repeated runs, after a node has failed or at another site."),
     click.option("--notify", default="", metavar="WHEN,...",
-                 help="Mail to you when it begins, ends or fails, e.g. begin,end,fail; with each, for each "
+                 help="Events to report, e.g. begin,end,fail; with each, for each "
                       "job of an array."),
     click.option("--notify-to", default="", metavar="ADDRESS",
-                 help="Mail address, or URL of a webhook, that the site allows.  [default: your own]"),
+                 help="Mail address or webhook URL, as the site allows.  [default: your own]"),
     click.option("--warn", default="", metavar="SIGNAL@DURATION",
-                 help="Send a signal before its time is over, e.g. USR1@60s."),
+                 help="Signal before the time limit, e.g. USR1@60s."),
 )  # fmt: skip

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 BEFORE_START: Final = ("held", "queued", "starting")
 LOOKS_S: Final = (0.05, 0.1, 0.2, 0.4)
-"""The first waits between two looks; then one look a second, and one in `FAR_S` for a start that is far."""
+"""First intervals between queries (s); later one each second, or each `FAR_S` if the start is far."""
 
 FAR_S: Final = 5
 
 
 async def started(client: Client, settings: Settings, view: JobView) -> JobView:
-    """Return a job once it runs, or is over; tell meanwhile when it is expected to start."""
+    """Return a job when it runs or has ended; until then, show its expected start."""
     looks = iter(LOOKS_S)
     with LiveLine(silent=settings.json) as line:
         while view.phase in BEFORE_START:
@@ -37,7 +37,7 @@ async def started(client: Client, settings: Settings, view: JobView) -> JobView:
 
 
 def words(view: JobView, settings: Settings) -> str:
-    """Return where a job stands that has not started."""
+    """Return the state of a job that has not started, and its expected start."""
     said = f"{view.machine}/{view.job} {view.phase}"
     if view.reasons and view.predicted is None:
         return f"{said}: {'; '.join(view.reasons)}"
@@ -55,9 +55,9 @@ def countdown(view: JobView) -> str:
     if view.predicted is None:
         return ""
     rest_s = expected_in_s(view)
-    return f"; in {format_duration(rest_s)}" if rest_s > 0 else "; any moment"
+    return f"; in {format_duration(rest_s)}" if rest_s > 0 else "; at any moment"
 
 
 def expected_in_s(view: JobView) -> int:
-    """Return the seconds until its expected start; 0 for none."""
+    """Return the seconds until the job's expected start; 0 if none is known."""
     return max(view.predicted.expected - int(time.time()), 0) if view.predicted is not None else 0

@@ -1,4 +1,4 @@
-"""A job's terminal in this one: its keys, its window, and the key that leaves it."""
+"""A job's terminal in this terminal: keyboard input, window size, and the key that detaches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEAVE_KEYS: Final = re.compile(rb"\x1c")
 """Ctrl-\\."""
 
 LOOKER_LEAVE_KEYS: Final = re.compile(rb"[\x1c\x03]")
-"""Whoever only looks on has no other use for Ctrl-C."""
+"""Keys that detach while watching, when Ctrl-C has no other use."""
 
 READ_BYTES: Final = 16 * 1024
 
@@ -36,7 +36,7 @@ DEFAULT_WINDOW: Final = (24, 80)
 
 
 def has_terminal() -> bool:
-    """Return whether a person sits here: keys come from a terminal, and what is written goes to one."""
+    """Return whether both standard input and standard output are terminals."""
     return os.isatty(sys.stdin.fileno()) and os.isatty(sys.stdout.fileno())
 
 
@@ -50,7 +50,7 @@ def window() -> tuple[int, int]:
 
 
 class Guest:
-    """One who is attached from here. With `raw` keys go through as they are, but for those that leave."""
+    """An attachment from here. With `raw`, all keys but those that detach pass unchanged."""
 
     def __init__(self, terminal: JobTerminal, ear: Ear, *, raw: bool, types: bool) -> None:
         self._terminal = terminal
@@ -58,11 +58,11 @@ class Guest:
         self._raw = raw
         self._types = types
         self._loop = asyncio.get_running_loop()
-        # A person types on while the program takes nothing, and must be heard; what is piped in can wait.
+        # Keys that a person types must be read even if the program reads nothing; piped input can wait.
         self._keys: asyncio.Queue[bytes] = asyncio.Queue(0 if raw else 1)
 
     async def stay(self) -> None:
-        """Pass everything on until the job is over; raises `Told` before that."""
+        """Pass on input and output until the job has ended; raises `Told` if the user leaves first."""
         hands = None
         with _raw_keys() if self._raw else contextlib.nullcontext(), self._watched_window():
             if self._types or self._raw:
@@ -83,15 +83,15 @@ class Guest:
                 await asyncio.to_thread(_put, data)
                 if at_keys and not self._terminal.at_keys:
                     end = "\r\n" if self._raw else "\n"
-                    click.echo(f"{end}[somebody else is at the keys]{end}", nl=False, err=True)
+                    click.echo(f"{end}[another terminal has the keyboard]{end}", nl=False, err=True)
                 at_keys = self._terminal.at_keys
         except BrokenPipeError:
-            # Nobody reads what the job writes: it ends as a part of any other pipe would.
+            # The reader of the pipe has gone: the job ends, like any other program in a pipe.
             raise Told(interrupted=True) from None
 
     async def _hand_on(self) -> None:
         while data := await self._keys.get():
-            # Without the keys, what is typed goes nowhere.
+            # Without the keyboard, input is dropped.
             with contextlib.suppress(Conflict):
                 if self._types:
                     await self._terminal.write(data)
@@ -102,9 +102,9 @@ class Guest:
                 await self._terminal.end_input()
 
     def _read_keys(self) -> None:
-        """In a thread of its own: read until the end, or a key that leaves; both are handed on as b""."""
+        """Read in a separate thread until the end, or a key that detaches; both are passed on as b""."""
         leave = LEAVE_KEYS if self._types else LOOKER_LEAVE_KEYS
-        # Once all is over, our loop is closed.
+        # After the end, the event loop is closed.
         with contextlib.suppress(RuntimeError, CancelledError):
             while data := _typed():
                 if not self._raw:
@@ -144,7 +144,7 @@ def _raw_keys() -> Iterator[None]:
 
 
 def _typed() -> bytes:
-    """Return what is typed next; b"" at the end, or when our terminal has gone."""
+    """Return the next input; b"" at the end, or if this terminal was closed."""
     try:
         return os.read(sys.stdin.fileno(), READ_BYTES)
     except OSError:

@@ -1,7 +1,7 @@
-"""The nodes of a machine drawn as they lie there, and who has each. Pure: lines of styled pieces come out.
+"""The nodes of a machine drawn in its topology, each with its job. Pure; yields lines of styled pieces.
 
-A mesh is a plane, a torus one plane below the other, a hypercube is folded into a plane, and a pool, whose
-nodes lie nowhere in particular, is lines of nodes by number.
+A mesh is a plane, a torus is planes below each other, and a hypercube is folded into a plane. A pool, which
+has no topology, is lines of nodes by number.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ROWS_MAX: Final = 32
 
 
 def signs_of(jobs: Sequence[JobView]) -> list[str]:
-    """Return a letter for each job; after Z they begin anew."""
+    """Return a letter for each job; after Z they start again."""
     return [ascii_uppercase[number % len(ascii_uppercase)] for number in range(len(jobs))]
 
 
 def draw_nodes(load: MachineLoad, jobs: Sequence[JobView], *, width: int) -> list[Line]:
-    """Return the nodes of a machine within `width` characters, and what the signs mean."""
+    """Return the nodes of a machine within `width` characters, and a legend."""
     cells: dict[int, Cell] = dict.fromkeys(load.out_numbers, OUT)
     for job, sign in zip(jobs, signs_of(jobs), strict=True):
         cells.update(dict.fromkeys(job.node_numbers, (sign, "running")))
@@ -63,7 +63,7 @@ def _extent(load: MachineLoad, width: int) -> tuple[int, int, int]:
     """Return columns, rows and planes; nodes are numbered along the columns first."""
     try:
         topology = topology_from(load.description)
-    except InvalidInput:  # A kind that only newer versions know: its nodes have numbers at least.
+    except InvalidInput:  # A topology of a newer version: its nodes have at least numbers.
         topology = None
     if isinstance(topology, Hypercube):
         columns = 1 << -(-len(topology.shape) // 2)
@@ -85,7 +85,7 @@ def _cell(
     side: int,
     nodes: int,
 ) -> Cell:
-    """Return what most nodes of a square have."""
+    """Return the sign of most nodes of a square."""
     left, top = corner
     columns, rows = extent
     places = product(range(top, min(top + side, rows)), range(left, min(left + side, columns)))

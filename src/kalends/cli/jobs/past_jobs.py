@@ -1,4 +1,4 @@
-"""What has been on a machine, fetched page by page, and as files for accounts and simulators."""
+"""Past jobs of a machine, fetched page by page and written as files for accounting and simulation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def pages(
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Open a new file, complete or not there; ``-`` is standard output."""
+    """Open a new file that appears when it is complete; ``-`` is standard output."""
     if path == Path("-"):
         yield sys.stdout
         return
@@ -51,7 +51,7 @@ def opened(path: Path) -> Iterator[TextIO]:
 
 
 def write_csv(stream: TextIO, found: Iterable[HistoryPage]) -> int:
-    """Write a row for each job, with a header; return how many. Times are in UTC; nothing stands for none."""
+    """Write a header and a row for each job; return the number of jobs. Times are UTC, or empty for none."""
     import csv
 
     writer = csv.writer(stream, lineterminator="\n")
@@ -64,7 +64,7 @@ def write_csv(stream: TextIO, found: Iterable[HistoryPage]) -> int:
 
 
 def write_log(stream: TextIO, found: Iterable[HistoryPage]) -> int:
-    """Write the jobs as a log in the Standard Workload Format; return how many."""
+    """Write the jobs as a log in the Standard Workload Format; return the number of jobs."""
     from kalends.simulation.workloads.site_log import write_site_log
 
     all_pages = list(found)

@@ -1,4 +1,4 @@
-"""Jobs that were left to a broker, in words."""
+"""Text for jobs that a broker places."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 def check_broker(client: SyncClient, command: str) -> None:
-    """Raise `InvalidInput` where a site would be asked to find a machine: that is what brokers do."""
+    """Raise `InvalidInput` if the server is a site: only brokers choose a machine."""
     if client.health().role == "site":
         raise InvalidInput(
-            "no machine is named",
+            "the machine is missing",
             where="MACHINE",
-            remedy=f"write kalends {command} sdsc/sp2 ..., or set KALENDS_MACHINE; without a machine, ask a "
-            "broker and not a site",
+            remedy=f"write kalends {command} sdsc/sp2 ..., or set KALENDS_MACHINE; without a machine, call a "
+            "broker, not a site",
         )
 
 
 def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJob:
-    """Leave a job to the broker; if nobody is here any more when it is placed, it is cancelled again."""
+    """Let the broker place a job; if this command is interrupted first, cancel the job."""
     key = client.new_key()
     try:
         view = client.place_job(job, **wish._asdict(), key=key)
         if view.placed is None:
-            raise Unavailable("it is not decided yet where it runs", remedy="try again later")
+            raise Unavailable("the broker has not chosen a machine yet", remedy="try again later")
         return view.placed
     except (KeyboardInterrupt, Unavailable):
         with suppress(KalendsError):
@@ -43,19 +43,19 @@ def place_to_follow(client: SyncClient, job: JobRequest, wish: Wish) -> PlacedJo
 
 
 def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
-    """Say when a job that was left to the broker starts, as was promised or is likely; or how it ended."""
+    """Return the promised or likely start of a job that a broker placed, or how it ended."""
     if placed.ended is not None:
         told = ended_words(placed.ended, zone)
-        says_why = f"; kalends job {placed.machine}/{placed.number} says why"
+        says_why = f"; kalends job {placed.machine}/{placed.number} shows why"
         return f"{told}{says_why if placed.ended.end == 'not-started' else ''}"
-    also = "".join(f"; waits as {each.machine}/{each.number} as well" for each in placed.also)
+    also = "".join(f"; also waits as {each.machine}/{each.number}" for each in placed.also)
     if placed.start_by:
         return f"starts by {format_time(placed.start_by, zone)}{also}"
     return f"is likely to start by {format_time(placed.late_start, zone)}{also}"
 
 
 def ended_words(ended: PlacedEnd, zone: ZoneInfo) -> str:
-    """Say when and how a job has ended, and how long it ran."""
+    """Return when and how a job ended, and how long it ran."""
     at = format_time(ended.at, zone)
     if ended.end == "withdrawn":
         return f"was withdrawn {at}"
@@ -65,5 +65,5 @@ def ended_words(ended: PlacedEnd, zone: ZoneInfo) -> str:
 
 
 def how_words(ended: PlacedEnd) -> str:
-    """Say how a job has ended."""
+    """Return how a job ended, e.g. ``exit 0``."""
     return ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"

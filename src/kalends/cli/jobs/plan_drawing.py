@@ -1,7 +1,7 @@
-"""The schedule of a machine drawn as text: rows are time, columns are nodes. Pure: styled pieces come out.
+"""The schedule of a machine drawn as text: rows are time, columns are nodes. Pure; yields styled pieces.
 
-A row stands for each time at which something begins or ends, as in the schedules of Gehring and Ramme 1996.
-Jobs have the columns of the nodes that they run on where these are known, else the first that are free for
+There is a row for each time at which something begins or ends, as in the schedules of Gehring and Ramme 1996.
+Jobs have the columns of their nodes if these are known, else the first columns that are free for
 all of their time.
 """
 
@@ -22,7 +22,7 @@ Kind = Literal["running", "planned", "reserved", "free", "out"]
 Line = list[tuple[str, Kind | Literal[""]]]
 
 SIGNS: Final[dict[Kind, str]] = {"reserved": "=", "free": ".", "out": "/"}
-"""Running jobs are capital letters, planned ones small letters."""
+"""Capital letters are running jobs, small letters planned ones."""
 
 WAITING: Final = ("queued", "stopped")
 """Phases of jobs that have no nodes and are planned."""
@@ -33,7 +33,7 @@ USER_WIDTH: Final = 12
 
 
 class DrawnBlock(NamedTuple):
-    """Something in the schedule, the sign and the kind that it is drawn with, and its columns."""
+    """An item of the schedule: its sign, the kind that decides its style, and its columns."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class DrawnBlock(NamedTuple):
 
 
 def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[Line]:
-    """Return the drawing, what its signs mean, and `count` rows of jobs, within `width` characters."""
+    """Return the drawing, a legend, and `count` rows of jobs, within `width` characters."""
     total = plan.machine.nodes
     signs = _signs(plan.jobs)
     blocks = placed(plan, signs)
@@ -70,10 +70,15 @@ def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[L
         until = _label(later[-1], zone)
         lines.append([(f"{len(later)} later changes, until {until}, are not drawn", "")])
     if plan.unplanned:
-        said = f"not drawn, since held or not planned yet: {plan.unplanned} that wait"
+        said = f"not drawn: {plan.unplanned} waiting jobs that are held or not planned yet"
         lines.append([(said, "")])
     lines.append(
-        [("capitals run, small letters wait: their starts if all jobs take all of their time", "")]
+        [
+            (
+                "capitals run; small letters wait, with their starts if all jobs run to their limits",
+                "",
+            )
+        ]
     )
     meanings: list[tuple[Kind, str]] = [
         ("reserved", "reserved"), ("free", "free"), ("out", "out of service"),
@@ -88,7 +93,7 @@ def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[L
 
 
 def placed(plan: MachinePlan, signs: Sequence[str]) -> list[DrawnBlock]:
-    """Return everything in the schedule with its columns; of two in one place the first is shown."""
+    """Return all items of the schedule with their columns; of two in one place, the first is shown."""
     numbered = plan.machine.description.startswith("pool:")
     ends = [job.end for job in plan.jobs] + [each.end for each in plan.reservations]
     end_s = max([plan.now, *ends]) + 1
@@ -115,7 +120,7 @@ def placed(plan: MachinePlan, signs: Sequence[str]) -> list[DrawnBlock]:
     for start, end, sign, kind, count, named in sorted(
         wanted, key=lambda each: (each[0], not each[5])
     ):
-        # What begins later comes later: who is free at the start is free all the time.
+        # Items are in order of their starts: a column that is free at the start stays free.
         free = (node for node, free_s in enumerate(free_from) if free_s <= start)
         nodes = named or tuple(islice(free, count))
         for node in nodes:
@@ -125,7 +130,7 @@ def placed(plan: MachinePlan, signs: Sequence[str]) -> list[DrawnBlock]:
 
 
 def _signs(jobs: Iterable[ScheduledJob]) -> list[str]:
-    """Return a letter for each job; after the last one they begin anew."""
+    """Return a letter for each job; after the last letter they start again."""
     counts: Counter[str] = Counter()
     found = []
     for job in jobs:
@@ -136,7 +141,7 @@ def _signs(jobs: Iterable[ScheduledJob]) -> list[str]:
 
 
 def _changes(plan: MachinePlan, blocks: Sequence[DrawnBlock]) -> list[int]:
-    """Return all times at which something begins or ends, from now on."""
+    """Return all times, from now on, at which an item begins or ends."""
     ends = [block.end for block in blocks if block.kind != "out"]
     return sorted({plan.now, *(block.start for block in blocks), *ends})
 

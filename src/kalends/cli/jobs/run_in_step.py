@@ -1,4 +1,4 @@
-"""``kalends run`` on several machines: one job in step, whose parts are followed together."""
+"""``kalends run`` on several machines: a job in step, with the output of all its parts."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S: Final = 0.1
 AWAY_S_MAX: Final = 300.0
-"""So long a site may be out of reach: what was written meanwhile is shown then."""
+"""Maximum time without an answer from a site; the output of that time is shown later."""
 
 
 def run(settings: Settings, request: str, step: Step, booking: PartsTimes) -> int:
-    """Have a job start on all machines of `request`, show what its parts write, and return the exit code.
+    """Start a job on all machines of `request`, show the output of its parts, and return the exit code.
 
-    That is the one of the part that has failed, or 0. Ctrl-C ends all.
+    That is the exit code of the part that failed, or 0. Ctrl-C ends all parts.
     """
     with settings.connect() as client:
         key = client.new_key()
@@ -57,7 +57,7 @@ def run(settings: Settings, request: str, step: Step, booking: PartsTimes) -> in
 
 
 def first_failed(jobs: Iterable[JobView]) -> JobView | None:
-    """Return the part that has ended all, if one has: the others were killed since, or withdrawn."""
+    """Return the part that failed first, if one did; the others were then killed or withdrawn."""
     failed = [job for job in jobs if job.end != "exit" or job.status]
     return min(failed, key=lambda job: (job.end in ("killed", "withdrawn"), job.over), default=None)
 
@@ -85,7 +85,7 @@ async def _run(settings: Settings, view: RequestView, sites: Sequence[Settings])
 async def _followed_all(
     settings: Settings, parts: Sequence[StepPart], clients: Sequence[Client]
 ) -> list[JobView]:
-    """Return the jobs of all parts when they are over, and all that they have written has been shown."""
+    """Return the jobs of all parts when they have ended and all their output has been shown."""
     waiting = await clients[0].job(parts[0].machine, parts[0].job)
     await job_start.started(clients[0], settings, waiting)
     width = max(len(part.machine) for part in parts)
@@ -97,7 +97,7 @@ async def _followed_all(
 
 
 async def _followed(client: Client, part: StepPart, prefix: bytes) -> JobView:
-    """Show what a part writes, line by line behind `prefix`; return its job when that is over."""
+    """Show the output of a part, with `prefix` before each line; return its job when it has ended."""
     rest = b""
     async for piece in _pieces(client, part):
         *lines, rest = (rest + piece).split(b"\n")
@@ -108,7 +108,7 @@ async def _followed(client: Client, part: StepPart, prefix: bytes) -> JobView:
 
 
 async def _pieces(client: Client, part: StepPart) -> AsyncIterator[bytes]:
-    """Yield what a part writes until it is over, also while its site is out of reach now and then."""
+    """Yield the output of a part until it has ended, also if its site is sometimes out of reach."""
     offset, heard_s = 0, time.monotonic()
     while True:
         try:
@@ -129,12 +129,12 @@ async def _pieces(client: Client, part: StepPart) -> AsyncIterator[bytes]:
 
 
 def _show(prefix: bytes, lines: Iterable[bytes]) -> None:
-    """Print whole lines at once: those of other parts come between, and not into them."""
+    """Print whole lines at once, so that lines of other parts cannot mix into them."""
     try:
         sys.stdout.buffer.write(b"".join(prefix + line + b"\n" for line in lines))
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # Nobody reads what the parts write: they end as a part of any other pipe would.
+        # The reader of the pipe has gone: the parts end, like any other program in a pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Told(interrupted=True) from None
 
@@ -144,10 +144,10 @@ async def _left(settings: Settings, view: RequestView, told: Told) -> int:
     if told.interrupted:
         async with settings.connect_async() as broker:
             await broker.cancel(view.id)
-        output.say(f"kalends: {short} is cancelled, and all its parts are ended", error=True)
+        output.say(f"kalends: {short} was cancelled, and all its parts were ended", error=True)
         return EXIT_INTERRUPTED
     for line in (
-        f"kalends: {short} goes on without you",
+        f"kalends: {short} continues without you",
         *(f"  its output:  kalends log {part.machine}/{part.job}" for part in view.parts),
         f"  end it:      kalends cancel {short}",
     ):

@@ -1,4 +1,4 @@
-"""Jobs as they are named and shown on the command line."""
+"""Jobs on the command line: their names, and how they are shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kalends.core.number_ranges import numbers_text
 from kalends.core.run_times import clocks_agree
 
 SIGNALLED: Final = 128
-"""Shells add the number of the signal that has ended a program."""
+"""Base of the exit codes of programs ended by a signal, as in shells."""
 
 LOOK_EVERY_S: Final = 0.1
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def job_named(settings: Settings, text: str) -> JobName:
-    """Read ``sdsc/sp2/17``, or ``17`` of the usual machine; raises `InvalidInput`."""
+    """Read ``sdsc/sp2/17``, or ``17`` on the default machine; raises `InvalidInput`."""
     if "/" not in text and settings.machine:
         text = f"{settings.machine}/{text}"
     return job_texts.job_named(text)
@@ -48,23 +48,23 @@ def settings_at(settings: Settings, machine: str) -> Settings:
 
 
 def made_words(machine: str, first: int, count: int) -> str:
-    """Return how a job that was submitted is named, or the jobs of an array."""
+    """Return the name of a submitted job, or of the jobs of an array."""
     more = f", and {count - 1} more, up to {first + count - 1}" if count > 1 else ""
     return f"{machine}/{first}{more}"
 
 
 def left_lines(machine: str, number: int) -> list[str]:
-    """Return what to say to one who leaves a job to itself."""
+    """Return the lines to print when the user leaves a running job."""
     name = f"{machine}/{number}"
     return [
-        f"kalends: {name} goes on without you",
+        f"kalends: {name} continues without you",
         f"  come back:  kalends attach {name}",
         f"  end it:     kalends kill {name}",
     ]
 
 
 async def ended(client: Client, machine: str, number: int) -> JobView:
-    """Return a job once it is over, or waits to run again: its terminal has ended."""
+    """Return a job whose terminal has ended, when the job has ended or waits to run again."""
     while True:
         view = await client.job(machine, number)
         if view.end or view.phase in ("held", "queued"):
@@ -73,7 +73,7 @@ async def ended(client: Client, machine: str, number: int) -> JobView:
 
 
 def exit_code(job: JobView) -> int:
-    """Return the exit code of a job's program, and tell how it ended if it did not end by itself."""
+    """Return the exit code of a job's program; if it did not exit itself, print how it ended."""
     if job.end != "exit":
         how = end_words(job) if job.phase == job.end else f"{job.phase}: {end_words(job)}"
         output.say(f"kalends: {job.machine}/{job.job} {how}", error=True)
@@ -89,7 +89,7 @@ def reservation_id(settings: Settings, text: str) -> str:
 
 
 def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
-    """Return a row for each job: where it stands, and when it starts or ends."""
+    """Return a row for each job: its state, and its start or end."""
     return output.rows(
         ("JOB", "NAME", "USER", "STATE", "NODES", "LIMIT", f"START ({zone.key})", "REASON"),
         [
@@ -110,9 +110,9 @@ def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
 
 
 def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
-    """Return a row for each machine, and what is to be known of its policy."""
+    """Return a row for each machine, and remarks about its policy and nodes."""
     aside = [
-        f"{load.machine}: the owner's policy was put aside: {load.put_aside}"
+        f"{load.machine}: the owner's policy is disabled: {load.put_aside}"
         for load in machines
         if load.put_aside
     ]
@@ -175,7 +175,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     if job.until:
         lines.append(f"until      {short_time(job.until, zone)} at the latest")
     if job.over:
-        lines.append(f"over       {short_time(job.over, zone)}: {end_words(job)}")
+        lines.append(f"ended      {short_time(job.over, zone)}: {end_words(job)}")
         used = f"{job.node_seconds} node-seconds"
         if job.credit_seconds:
             used += f", {credits_text(job.credit_seconds)} credits"
@@ -186,47 +186,47 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
         lines.append(f"used       {used}")
         if job.ran_s and not clocks_agree(job.over - job.started - job.stood_s, job.ran_s):
             lines.append(
-                f"{'':11}by its own clock: the site was away meanwhile, or its clock was wrong"
+                f"{'':11}by the job's own clock: the site was down then, or its clock was wrong"
             )
     return lines
 
 
 def _starts(job: JobView, zone: ZoneInfo) -> list[str]:
-    """Return when a job that waits starts, as far as that is known."""
+    """Return the start of a waiting job, as far as it is known."""
     if job.at and not job.started:
-        return [f"starts     {short_time(job.at, zone)}, for which its nodes are booked"]
+        return [f"starts     {short_time(job.at, zone)}, when its nodes are booked"]
     if job.predicted is None:
         return []
     latest = short_time(job.predicted.latest, zone)
     if job.reservation:
         return [f"starts     {latest} at the latest"]
-    goes_on = "goes on " if job.phase == "stopped" else "starts  "
+    goes_on = "resumes " if job.phase == "stopped" else "starts  "
     return [
         f"{goes_on}   {_start(job, zone)} expected",
         f"           by {short_time(job.predicted.p90, zone)} nine times of ten",
         f"           at the latest {latest}"
         if job.predicted.firm
-        else f"           by {latest}, unless a booking or another job goes before it",
+        else f"           by {latest}, unless a booking or another job overtakes it",
     ]
 
 
 def credits_text(credit_seconds: int) -> str:
-    """Write credits with two decimals, rounded to the nearest; halves up."""
+    """Return credits with two decimals, rounded half up."""
     hundredths = (credit_seconds * 100 + 1_800) // 3_600
     return f"{hundredths // 100}.{hundredths % 100:02}"
 
 
 def news(before: JobView | None, job: JobView, zone: ZoneInfo) -> str:
-    """Return what has become of a job since `before`, in a few words."""
+    """Return the change of a job since `before`, in a few words."""
     if job.end:
-        return f"over: {end_words(job)}"
+        return f"ended: {end_words(job)}"
     stopped = job.phase == "stopped"
     if job.started and not stopped:
         until = f", until {short_time(job.until, zone)} at the latest" if job.until else ""
         return f"{job.phase} on {numbers_text(job.node_numbers)}{until}"
     if job.predicted is None:
         return f"{job.phase}: {'; '.join(job.reasons) or 'its start is not known yet'}"
-    expected = f"expected to {'go on' if stopped else 'start'} {_start(job, zone)}"
+    expected = f"expected to {'resume' if stopped else 'start'} {_start(job, zone)}"
     if before is None or before.predicted is None:
         return f"{job.phase}: {expected}"
     later = job.predicted.expected - before.predicted.expected
@@ -241,10 +241,12 @@ def numbers_in(text: str, where: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         ends = (first, last) if dash else (first, first)
         if not all(end.isascii() and end.isdecimal() and len(end) <= 7 for end in ends):
-            raise InvalidInput(f"{text!r} does not name nodes", where=where, remedy="write 0-3,7")
+            raise InvalidInput(
+                f"{text!r} is not a list of nodes", where=where, remedy="write e.g. 0-3,7"
+            )
         if int(ends[1]) < int(ends[0]):
             raise InvalidInput(
-                f"{part.strip()!r} has its end before its begin",
+                f"{part.strip()!r} ends before it begins",
                 where=where,
                 remedy=f"write {ends[1]}-{ends[0]}",
             )
@@ -272,7 +274,7 @@ def _asked(job: JobView) -> str:
     if len(job.sizes) < 2:
         return f"{job.nodes} node{'' if job.nodes == 1 else 's'}"
     listed = f"{', '.join(map(str, job.sizes[:-1]))} or {job.sizes[-1]} nodes"
-    return f"{listed}, to change while it runs," if job.malleable else listed
+    return f"{listed}, changing while it runs," if job.malleable else listed
 
 
 def _short(job: JobView) -> str:

@@ -1,4 +1,4 @@
-"""Reservations of batch systems as ``kalends usage`` shows them: what was reserved, used, and not used."""
+"""Reservations of batch systems as ``kalends usage`` shows them: node-hours reserved, used and unused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAGE_ROWS: Final = 1_000
 HOURS: Final = ("RESERVED", "JOBS", "USED", "UNUSED")
-"""Node-hours but for the jobs."""
+"""Columns of node-hours; the column of jobs is a count."""
 
 COLUMNS: Final = (
     "reservation", "name", "user", "account", "start", "end", "nodes", "reserved_node_seconds", "jobs",
@@ -51,7 +51,7 @@ def show(
 
 
 def sums(used: SlotsUsed, settings: Settings) -> list[str]:
-    """Return a row for each user, and one for each project of theirs in the batch system."""
+    """Return a row for each user, and one for each of the user's projects in the batch system."""
     lines: list[tuple[object, ...]] = []
     for user in used.users:
         hours = _hours(user.reserved, user.jobs, user.used, known=_known(used))
@@ -113,9 +113,9 @@ def _known(told: SlotsUsed | SlotPage) -> bool:
 
 
 def _until(told: SlotsUsed | SlotPage, settings: Settings) -> str:
-    """Return how far the jobs are known, and why no further."""
+    """Return until when the use by jobs is known, and why not later."""
     if not _known(told):
-        return f"what jobs used is not known: {told.system}: {told.problem or 'not read yet'}"
+        return f"the use by jobs is not known: {told.system}: {told.problem or 'not read yet'}"
     until = short_time(told.read_until, settings.time_zone())
     why = f"; then: {told.problem}" if told.problem else ""
     return f"in node-hours, with the jobs of {told.system} that ended before {until}{why}"

@@ -1,1 +1,1 @@
-"""Who is calling: ways to log in, kept profiles, and what a server says of a caller."""
+"""Identity of the caller: ways to log in, stored profiles, and the server's view of a caller."""

@@ -1,4 +1,4 @@
-"""The ways to log in: by a token, by an OpenID provider, or by a name alone where everybody is believed."""
+"""The ways to log in: by a token, by an OpenID provider, or by name if the server asks for no token."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, KalendsError
 
 CLIENT = "kalends"
-"""As which client this program asks a provider where nobody says another one."""
+"""Client id of this program at a provider, by default."""
 
 
 class LoginWish(NamedTuple):
-    """What is said of a login; "" for nothing. Paths are whole."""
+    """A wanted login; fields are "" if not given. Paths are absolute."""
 
     broker: str
     token: str = ""
@@ -34,7 +34,7 @@ class LoginWish(NamedTuple):
 
 
 class LoginProof(NamedTuple):
-    """What a login has brought: a token, or the file of one that somebody else keeps; or neither."""
+    """The result of a login: a token, or the user's own file with one, or neither."""
 
     token: str = ""
     token_file: str = ""
@@ -44,9 +44,9 @@ class LoginProof(NamedTuple):
 
 
 async def proof_of(wanted: LoginWish) -> LoginProof:
-    """Return what proves who the user is, in the way that was said, or that the server at `broker` knows.
+    """Return the proof of the user's identity, by the wanted way or one that the server at `broker` offers.
 
-    Raises what is wrong with the token, the provider or the server.
+    Raises the errors of the token, the provider or the server.
     """
     if wanted.token:
         return LoginProof(_checked(wanted.token))
@@ -65,7 +65,7 @@ async def proof_of(wanted: LoginWish) -> LoginProof:
 
 
 async def _announced(wanted: LoginWish, exchange: Exchange) -> AnnouncedProvider:
-    """Return the provider that was said, as the server speaks of it, if it does."""
+    """Return the wanted provider, with the server's settings for it if there are any."""
     try:
         ways = await ways_into(wanted.broker, exchange)
     except KalendsError:
@@ -86,33 +86,35 @@ async def _at_provider(
 
 
 def _show(code: DeviceCode) -> None:
-    """Tell the user where to go, and what to say there."""
+    """Print the page to open, and the code to enter there."""
     lines = [f"open   {code.verification_uri}", f"enter  {code.user_code}"]
     if code.verification_uri_complete:
         lines.append(f"or     {code.verification_uri_complete}")
-    for line in [*lines, f"waiting; the code is good for {format_duration(code.expires_in)}"]:
+    for line in [*lines, f"waiting; the code is valid for {format_duration(code.expires_in)}"]:
         output.say(line, error=True)
 
 
 def _pasted(ways: WaysIn) -> str:
-    """Return the token that the user pastes, or that comes on standard input."""
+    """Return the token that the user pastes, or that is on standard input."""
     if sys.stdin.isatty():
         others = ", ".join(each.issuer for each in ways.providers)
         if others:
-            output.say(f"or by a provider: kalends login --issuer, one of {others}", error=True)
+            output.say(
+                f"or use a provider: kalends login --issuer URL, one of {others}", error=True
+            )
         return _checked(click.prompt("token (not shown)", hide_input=True, err=True))
     return _checked(sys.stdin.readline(limits.TOKEN_CHARACTERS_MAX + 2))
 
 
 def _checked(token: str) -> str:
-    """Return a token without the blanks around it; raises `InvalidInput` for what is none."""
+    """Return a token without the blanks around it; raises `InvalidInput` if it is not a token."""
     token = token.strip()
     if not (
         token.isascii() and token.isprintable() and 0 < len(token) <= limits.TOKEN_CHARACTERS_MAX
     ):
         raise InvalidInput(
-            "that is not a token",
+            "the text is not a token",
             where="token",
-            remedy="paste it whole, in one line; or name its file: kalends login --token-file FILE",
+            remedy="paste the whole token, in one line; or name its file: kalends login --token-file FILE",
         )
     return token

@@ -1,4 +1,4 @@
-"""Changes to the user's file of profiles, which leave all else in it as it was written."""
+"""Changes to the user's file of profiles that leave the rest of the file as it was written."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from kalends.rim import private_files
 
 
 def keep(path: Path, name: str, fields: Mapping[str, str]) -> None:
-    """Let these fields of a profile be so in the file at `path`, "" for none; raises `InvalidInput`."""
+    """Set `fields` of a profile in the file at `path`, "" for none; raises `InvalidInput`."""
     try:
         text = path.read_text("utf-8") if path.exists() else ""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(f"cannot write it: {error.strerror}", where=str(path)) from error
+        raise InvalidInput(
+            f"the file cannot be written: {error.strerror}", where=str(path)
+        ) from error
     private_files.replace(path.resolve(), edited(text, name, fields).encode())
 
 
 def edited(text: str, name: str, fields: Mapping[str, str]) -> str:
-    """Return `text`, a file of profiles, in which a profile has `fields`; raises `InvalidInput`."""
+    """Return `text`, a file of profiles, with `fields` set in one of them; raises `InvalidInput`."""
     try:
         document = tomlkit.parse(text)
         profiles = document.setdefault("profiles", tomlkit.table(is_super_table=True))
@@ -36,7 +38,7 @@ def edited(text: str, name: str, fields: Mapping[str, str]) -> str:
         return tomlkit.dumps(document)
     except (TOMLKitError, TypeError, AttributeError) as error:
         raise InvalidInput(
-            f"it cannot be changed: {error}",
+            f"the file cannot be changed: {error}",
             where=f"profiles.{name}",
-            remedy="write it by hand; docs/login.md says how",
+            remedy="change it by hand, as docs/login.md shows",
         ) from error

@@ -1,4 +1,4 @@
-"""Whom a server takes a caller for, and how long that holds, as lines of text."""
+"""A caller's identity at a server, and the lifetime of the token, as lines of text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def who(view: CallerView) -> str:
 
 
 def life_words(view: CallerView, zone: ZoneInfo, *, renewed: bool) -> str:
-    """Say until when the token is good, by the server's clock; "" where there is no end."""
+    """Return the end of the token, by the server's clock; "" if it has none."""
     if not view.expires_at:
         return ""
     left = format_duration(max(0, view.expires_at - view.now) // 60 * 60) or "0s"
@@ -25,22 +25,22 @@ def life_words(view: CallerView, zone: ZoneInfo, *, renewed: bool) -> str:
 
 
 def for_whom(view: CallerView, address: str) -> str:
-    """Say who takes the token, and so where else than at the server at `address` it could be used.
+    """Return the audiences of the token, and whether servers other than that at `address` could use it.
 
-    "" where the server does not say for whom it is.
+    "" if the server does not report audiences.
     """
     own = {view.server, address.rstrip("/")}
     others = [each for each in view.audiences if each.rstrip("/") not in own]
     named = ", ".join(view.audiences)
     if not others:
-        return named and f"{named} alone"
+        return named and f"only {named}"
     if len(others) < len(view.audiences):
-        return f"{named}: each could use it at the others; one for each would be safer"
-    return f"{named}: whoever gets it could use it at every server that takes such tokens"
+        return f"{named}: each could use it at the others; one token per server is safer"
+    return f"{named}: each server could use it at all others that accept such tokens"
 
 
 def lines(view: CallerView, settings: Settings, config: str) -> list[str]:
-    """Describe the caller in full, and by what each was said."""
+    """Describe the caller in full, with the source of each value."""
     renewed = settings.login is not None and settings.login.can_renew()
     token = settings.sources.get("token") or settings.sources.get("token_file", "")
     facts = [
@@ -49,7 +49,7 @@ def lines(view: CallerView, settings: Settings, config: str) -> list[str]:
         ("groups", ", ".join(view.groups)),
         ("may", ", ".join(view.scopes)),
         ("for", for_whom(view, settings.broker)),
-        ("token", f"by {token}" if token and view.key != "open" else "none is asked for"),
+        ("token", f"by {token}" if token and view.key != "open" else "not needed"),
         ("good", life_words(view, settings.time_zone(), renewed=renewed)),
         ("profile", f"{settings.profile}, of {config}" if settings.profile else ""),
     ]

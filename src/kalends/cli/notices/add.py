@@ -1,4 +1,4 @@
-"""``kalends notify add``: be told by mail or by a webhook."""
+"""``kalends notify add``: add an address for notices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kalends.cli.requests import notice_words
 @click.argument("to", default="", metavar="[ADDRESS|URL]")
 @pass_settings
 def command(settings: Settings, to: str) -> None:
-    """Be told by mail or by a webhook.
+    """Add a mail address or a webhook for notices.
 
-    You are told when an owner or operator moves, shortens or cancels what is yours, when a hold is recalled,
-    and what becomes of a request on waiting lists, and of a job that has to leave its site. Without ADDRESS,
-    mail goes to the address that the broker's operator has for you. For a webhook, the secret that signs its
-    calls is printed once.
+    You get a notice if an owner or operator moves, shortens or cancels your reservation or job, if a hold is
+    recalled, if a request leaves its waiting lists, and if a job must leave its site. Without ADDRESS, mail
+    goes to the address that the broker's operator has for you. For a webhook, prints once the secret that
+    signs its calls.
     """
     with settings.connect() as client:
         view = client.add_notice_address(to, zone=settings.time_zone())

@@ -1,4 +1,4 @@
-"""``kalends notify list``: list where you are told."""
+"""``kalends notify list``: list the addresses for your notices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kalends.cli.requests import notice_words
 )
 @pass_settings
 def command(settings: Settings) -> None:
-    """List where you are told."""
+    """List the addresses for your notices."""
     zone = settings.time_zone()
     with settings.connect() as client:
         found = client.notice_addresses()

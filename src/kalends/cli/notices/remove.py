@@ -1,4 +1,4 @@
-"""``kalends notify remove``: be told no more at an address."""
+"""``kalends notify remove``: remove an address for notices."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kalends.cli.console.settings import Settings, pass_settings
 @click.argument("to", default="", metavar="[ADDRESS|URL]")
 @pass_settings
 def command(settings: Settings, to: str) -> None:
-    """Be told no more at an address.
+    """Remove an address for notices.
 
-    What is not sent yet is dropped.
+    Drops notices for this address that were not sent yet.
     """
     with settings.connect() as client:
         view = client.remove_notice_address(to)
-    output.answer(settings, "notice", view, lambda: [f"you are told no more at {view.to}"])
+    output.answer(settings, "notice", view, lambda: [f"removed {view.to}"])

@@ -19,8 +19,8 @@ from kalends.cli.console.settings import Settings, pass_settings
 def command(settings: Settings, to: str) -> None:
     """Send yourself a test notice.
 
-    It goes the way of all notices, within some seconds if the receiver answers.
+    Like all notices, it arrives within some seconds if the receiver answers.
     """
     with settings.connect() as client:
         view = client.test_notice_address(to)
-    output.answer(settings, "notice", view, lambda: [f"a test is on its way to {view.to}"])
+    output.answer(settings, "notice", view, lambda: [f"sending a test notice to {view.to}"])

@@ -1,1 +1,1 @@
-"""What the commands for research share: workloads, policies, runs, and their tables."""
+"""Shared code of the commands for research: workloads, policies, runs, and their tables."""

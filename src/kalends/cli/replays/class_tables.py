@@ -1,4 +1,4 @@
-"""Metrics by class of job, a table for each kind of class; what is best in a class is marked."""
+"""Metrics by class of job, a table for each kind of class; the best value in a class is marked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "P95": ("p95_wait_s", lambda value: f"{value:,}"),
     "SLOWDOWN": ("mean_bounded_slowdown", lambda value: f"{value:,.2f}"),
 }
-"""Heading: the field of `ClassMetrics`, and how it is shown. Less is better in all of them."""
+"""Columns: heading, field of `ClassMetrics`, and format. Less is better in all of them."""
 
 
 def lines(results: Sequence[SimulationResult]) -> Iterator[str]:
@@ -39,10 +39,10 @@ def lines(results: Sequence[SimulationResult]) -> Iterator[str]:
 
 
 def _rows(name: str, found: Mapping[str, Mapping[str, ClassMetrics]]) -> Iterator[Sequence[object]]:
-    """Yield one class under each policy; what is the same as in the row above is not said again.
+    """Yield one class under each policy; values equal to those in the row above are left out.
 
-    Where jobs are resized or stopped, classes by size or run time hold other jobs under each policy, maybe
-    none: then nothing is best.
+    If jobs are resized or stopped, classes by size or run time have other jobs under each policy, maybe
+    none. Then no value is marked.
     """
     same = {policy: classes[name] for policy, classes in found.items() if name in classes}
     values = [

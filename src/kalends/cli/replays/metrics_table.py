@@ -1,4 +1,4 @@
-"""Results of replays as a table; the best value of each column is marked."""
+"""A table of the results of replays; the best value of each column is marked."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Any], str], int]] = {
     "MAX": ("max_queue_depth", lambda value: f"{value:,}", -1),
     "CHANGES": ("reconfigurations", lambda value: f"{value:,}", 0),
 }
-"""Heading: the field of `SimulationResult`, how it is shown, and whether more (1) or less (-1) is better, or
+"""Columns: heading, field of `SimulationResult`, format, and whether more (1) or less (-1) is better, or
 neither (0)."""
 
 
 def lines(results: Sequence[SimulationResult], conditions: str = "") -> Iterator[str]:
-    """Yield the table, a result a row; above it what was replayed, and under which `conditions`."""
+    """Yield the table, with a row for each result; above it the workload and the `conditions`."""
     first = results[0]
     also = f" ({conditions})" if conditions else ""
     yield f"{_jobs(first.jobs)} on {_nodes(first.nodes)}{also}; times in seconds"
@@ -51,7 +51,7 @@ def _resized(results: Sequence[SimulationResult]) -> bool:
 def _column(heading: str, results: Sequence[SimulationResult]) -> list[str]:
     """Return the heading and the values as shown.
 
-    What looks as good as the best is marked, unless all does.
+    Values that look equal to the best are marked, unless all do.
     """
     field, shown, sign = COLUMNS[heading]
     values = [getattr(result, field) for result in results]
@@ -87,9 +87,7 @@ def left_out(result: SimulationResult) -> Iterator[str]:
         said = f"decimal times of {_jobs(count)} changed to whole seconds: submit times down, lengths up"
         yield from _tally_lines(said, result.rounded)
     if count := result.parts.count:
-        said = (
-            f"{_lines(count)} about parts of a job passed over: the line for the whole job counts"
-        )
+        said = f"{_lines(count)} about parts of a job skipped: the line for the whole job counts"
         yield from _tally_lines(said, result.parts)
     if count := result.damaged.count:
         yield from _tally_lines(f"{_lines(count, 'damaged ')} skipped", result.damaged)

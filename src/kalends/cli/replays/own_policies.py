@@ -1,4 +1,4 @@
-"""Users' own policies, as the command line finds them."""
+"""Search path for users' own policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def look_here() -> None:
-    """Let the modules of users' own policies also be found in the current directory."""
+    """Also find modules of users' own policies in the current directory."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

@@ -61,8 +61,8 @@ def kinds(text: str | None) -> list[str]:
 class Files:
     """Files next to the answer: jobs or metrics in `out`, a picture in `plot`, or None.
 
-    Files that are there are replaced with `force`. Raises `InvalidInput` at once for a file that cannot be
-    written, and `KalendsError` where there is no room.
+    With `force`, existing files are replaced. Raises `InvalidInput` at once for a file that cannot be
+    written, and `KalendsError` if the disk is full.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Files:
         return new_files.beside(self.out, name) if self._several else self.out
 
     def check_apart_from(self, log: Path | None) -> None:
-        """Raise `InvalidInput` where one of them would replace the workload itself."""
+        """Raise `InvalidInput` if one of the files would replace the workload itself."""
         if log is None:
             return
         jobs = [path for name in self._names if (path := self.of_jobs(name))]
@@ -200,11 +200,11 @@ def made_by(results: Iterable[SimulationResult]) -> str:
 
 
 _NOT_SHAPING: Final = frozenset({"policies", "out", "plot", "force", "cores", "dask"})
-"""Options that change where a result is made or written, not what it is, and the policies."""
+"""Options that do not change a result, only where it is computed or written; and the policies."""
 
 
 def command_line(policies: str) -> str:
-    """Return the running command as it can be typed again for these `policies`, without files of results."""
+    """Return the running command, without result files, as it can be typed again for `policies`."""
     context = click.get_current_context()
     words = ["kalends", "simulate"]
     for parameter in context.command.params:

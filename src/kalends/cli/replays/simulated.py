@@ -67,7 +67,7 @@ workload_options = _options(
     ),
     _workload(
         "--estimates", type=click.Choice(["user", "exact", "filled"]), default="user", show_default=True,
-        help="Run times known to policies: requested, true, or true where none is requested.",
+        help="Run times known to policies: requested, true, or true if none is requested.",
     ),
     _workload(
         "--damaged", type=click.Choice(["refuse", "skip"]), default="refuse", show_default=True,
@@ -113,7 +113,7 @@ sweep_options = _options(
     _sweep("--loads", metavar="X[,X...]", help="Load factors, e.g. 0.9,1,1.1.  [default: 1]"),
     _sweep(
         "--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N",
-        help="Number of shaken replays of each policy and load.",
+        help="Number of replays, with shifted submit times, of each policy and load.",
     ),
     _sweep(
         "--shake", metavar="DURATION",
@@ -173,19 +173,19 @@ def workload_of(log: Path | None, nodes: int, options: Simulated) -> Workload:
 
 
 def check_no_other(log: Path | None, options: Simulated) -> None:
-    """Raise `InvalidInput` where there is another workload beside a site's past."""
+    """Raise `InvalidInput` if a log or rule is given in addition to a site's past."""
     from kalends.core.errors import InvalidInput
 
     if log is not None or options["generate"] is not None:
         raise InvalidInput(
-            "another workload is given",
+            "cannot be used with LOG or --generate",
             where="--from-site",
             remedy="leave out LOG and --generate",
         )
 
 
 def check_pairs(log: Path | None, options: Simulated) -> None:
-    """Raise `InvalidInput` for options that require another one, which is missing."""
+    """Raise `InvalidInput` for an option whose required option is missing."""
     from kalends.core.errors import InvalidInput
 
     grid = options["machine"].startswith("grid:")

@@ -1,4 +1,4 @@
-"""What was on a site's machine, fetched to be replayed: its jobs as a log, and what else had its nodes."""
+"""The past of a site's machine, fetched to be replayed: its jobs as a log, and other uses of its nodes."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _MONTH: Final = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
 
 @dataclass(frozen=True)
 class SitePast:
-    """Jobs of a machine as the log `log`, whose time 0 is the begin of the time that was asked for."""
+    """Jobs of a machine as the log `log`, whose time 0 is the start of the wanted period."""
 
     log: Path
     nodes: int
     machine: str
-    """The machine as its text says; "" if any nodes will do."""
+    """The topology of the machine as text; "" if nodes are interchangeable."""
     treat: str
-    """The priorities of its classes, which are queues of the log, and its shares."""
+    """The priorities of the machine's classes, which are queues of the log, and its shares."""
     reservations: Sequence[Reservation]
-    """Nodes that were not for these jobs."""
+    """Nodes that were not available to these jobs."""
     said: str
 
     def applied(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return options of a replay with what is known of the machine; what the user says goes before."""
+        """Return options of a replay, with the machine's values for options that the user did not give."""
         treat = ",".join(each for each in (self.treat, given.get("treat", "")) if each)
         reservations = [*self.reservations, *given.get("reservations", ())]
         return {**given, "treat": treat, "reservations": reservations}
@@ -52,7 +52,7 @@ class SitePast:
 def fetched(
     settings: Settings, machine: str, month: str | None, start: str | None, end: str | None
 ) -> Iterator[SitePast]:
-    """Fetch the jobs that were submitted to `machine` in a month, or from `start` to `end`, and are over."""
+    """Fetch the ended jobs that were submitted to `machine` in a month, or from `start` to `end`."""
     first, last = _bounds(month, start, end)
     with (
         tempfile.TemporaryDirectory(prefix="kalends-") as directory,
@@ -99,7 +99,7 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
 
 
 def _as_planned(row: HistoryRow, ending_s: int) -> HistoryRow:
-    """Return a job with the time for which its nodes are planned in the place of its limit."""
+    """Return a job whose limit is the time for which its nodes were planned."""
     return replace(row, limit_s=row.limit_s + ending_s) if row.limit_s else row
 
 
@@ -113,7 +113,7 @@ def _bounds(month: str | None, start: str | None, end: str | None) -> tuple[str,
     found = _MONTH.fullmatch(month or "")
     if found is None or start is not None or end is not None:
         raise InvalidInput(
-            "no time is given" if month is None else f"{month!r} is no month, or not alone",
+            "the period is missing" if month is None else f"{month!r} is not a month, or not alone",
             where="--month",
             remedy="give --month 2026-10, or --from and --to",
         )

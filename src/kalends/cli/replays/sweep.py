@@ -40,7 +40,7 @@ def run(
 ) -> list[Cell]:
     """Run all cells and write them to `out`, a JSON file; `given` applies to every replay.
 
-    With `force` a file that is there is replaced.
+    With `force`, an existing file is replaced.
     """
     if plot is not None:
         from kalends.simulation import plots
@@ -101,9 +101,9 @@ def _loads(text: str) -> list[float]:
         return [float(word) for word in text.split(",")]
     except ValueError as error:
         raise InvalidInput(
-            f"{excerpt(text)!r} is no list of numbers",
+            f"{excerpt(text)!r} is not a list of numbers",
             where="--loads",
-            remedy="write such as 0.9,1,1.1",
+            remedy="write e.g. 0.9,1,1.1",
         ) from error
 
 
@@ -129,7 +129,7 @@ def _beside_the_first(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
 
 
 def lines(cells: Sequence[Cell]) -> Iterator[str]:
-    """Yield a row for each cell: means, and where there are several replays how sure they are."""
+    """Yield a row for each cell: means, and their confidence intervals if there are several replays."""
     repeats = len(cells[0].results)
     if repeats > 1:
         yield f"means of {repeats} shaken replays, with 95 % confidence intervals; times in seconds"

@@ -1,1 +1,1 @@
-"""What commands about requests share: options, waiting, words, and drawn calendars."""
+"""Shared code of commands about requests: options, waiting, text, and drawn calendars."""

@@ -45,7 +45,7 @@ argument_option = agent_option(
 def agent_named(text: str | None) -> Agent:
     """Return the agent that ``--agent`` names; an existing file wins over a name.
 
-    Raises `InvalidInput` for an empty text, as a shell makes of an unset variable, and for a text that
+    Raises `InvalidInput` for an empty text, e.g. from an unset shell variable, and for a text that
     can only be a file if there is none.
     """
     if text is None:

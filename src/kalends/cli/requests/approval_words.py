@@ -1,4 +1,4 @@
-"""In words: whose approval a request waits for, or will need."""
+"""Text for the approvals that a request waits for, or will need."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from kalends.contract.calls import Waiting
 
 
 def approval_words(waiting: Waiting, zone: ZoneInfo) -> str:
-    """Say whose approval is awaited, and until when."""
+    """Return the owners whose approval is awaited, and the deadline."""
     until = short_time(waiting.until, zone)
     return f"waits for the approval of {_owners(waiting.awaited)} until {until} ({zone.key})"
 
 
 def waits_how(waiting: Waiting) -> str:
-    """Say in brackets how it waits, where it is not in line."""
+    """Return in brackets how a request waits if it is not in a wait queue."""
     if waiting.approval:
         return " (approval)"
     return " (listed)" if waiting.listed else ""
 
 
 def to_approve_lines(resources: Sequence[str], held: str = "") -> list[str]:
-    """Say whose approval a booking of `resources` needs, or the lock of what is `held`; nothing for none."""
+    """Return lines on the approvals that a booking of `resources`, or a lock of `held`, needs."""
     if not resources:
         return []
     if held:

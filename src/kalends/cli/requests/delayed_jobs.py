@@ -1,4 +1,4 @@
-"""What possible starts would cost those who wait in the queues of machines: asked of their sites."""
+"""Delays of waiting jobs by possible starts, as their sites compute them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Delayed = tuple[int, int]
 def priced(
     settings: Settings, candidates: Sequence[Candidate]
 ) -> tuple[tuple[Candidate, ...], list[str]]:
-    """Return `candidates` with the jobs that each would delay, and which resources could not tell.
+    """Return `candidates` with the jobs that each would delay, and the resources that gave no answer.
 
     Only the first ten are priced. A resource on which no jobs run delays none.
     """
@@ -37,7 +37,7 @@ def priced(
         try:
             known |= {(asked, start): found for start, found in _told(settings, asked, at)}
         except NotFound:
-            continue  # No machine: nobody waits there.
+            continue  # Not a machine, so no jobs wait there.
         except Unavailable as error:
             silent.append(f"{asked[0]}: {error.detail}")
     return tuple(_with_jobs(candidate, known) for candidate in candidates), silent

@@ -35,7 +35,7 @@ def run(settings: Settings, text: str, options: booking_options.BookingOptions, 
 def _settled(
     settings: Settings, client: SyncClient, asked: booking_options.Asked, view: RequestView
 ) -> RequestView:
-    """Return a copy once it is settled; one that fails is shown as it is, for the others stand."""
+    """Return a copy once it is settled; a failed copy is shown, because the others remain booked."""
     if view.state != "open":
         return view
     try:

@@ -1,4 +1,4 @@
-"""What a user may do next with a request, by which command."""
+"""Suggestions of the next commands for a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.core.identifiers import short_id
 
 
 def id_to_ask_by(view: RequestView) -> str:
-    """Return the id of what `view` shows: of an open change its own, not that of what stands meanwhile."""
+    """Return the id to type for `view`: for an open change the id of the change, not of its reservation."""
     return view.changing if view.state == "open" and view.changing else view.id
 
 

@@ -1,4 +1,4 @@
-"""Addresses of notices, and changes by others, as lines of text."""
+"""Addresses for notices, and changes by others, as lines of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kalends.core.times import format_time
 
 
 def address_listing(views: Iterable[NoticeAddressView], zone: ZoneInfo) -> list[str]:
-    """Return one row for each address; the last column says why nothing goes there, if that is so."""
+    """Return a row for each address; the last column gives the reason if no notice is sent there."""
     return rows(
         ("TO", "BY", "TIMES IN", f"SINCE ({zone.key})", "PROBLEM"),
         [
@@ -31,8 +31,8 @@ def address_listing(views: Iterable[NoticeAddressView], zone: ZoneInfo) -> list[
 
 
 def added_lines(view: NoticeAddressView) -> list[str]:
-    """Describe an address that was just added; the secret of a webhook is told here and nowhere else."""
-    lines = [f"you are told at {view.to}, with times in {view.zone}"]
+    """Describe a new address; the secret of a webhook is shown only here."""
+    lines = [f"notices go to {view.to}, with times in {view.zone}"]
     if view.secret:
         lines += [f"  secret   {view.secret}", "keep it: it is not shown again"]
     return lines
@@ -46,12 +46,12 @@ def units_out_words(out: UnitsOut, view: RequestView, zone: ZoneInfo) -> str:
 
 
 def change_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
-    """Say what was made of a request, when, by whom and why."""
+    """Return a change of a request: what, by whom, when and why."""
     reason = f": {changed.reason}" if changed.reason else ""
     made = changed.made.replace("-", " ")
     return f"{made} by {changed.by} on {format_time(changed.at, zone)}{reason}"
 
 
 def before_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
-    """Say what the request had before; "" where nobody knows, or it has no slots."""
+    """Return the earlier slots of the request; "" if they are not known, or there were none."""
     return slot_words(changed.was, zone) if changed.was else ""

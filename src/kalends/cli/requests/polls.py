@@ -14,7 +14,7 @@ BAR_WIDTH: Final = 32
 def poll_lines(view: PollView, sign: str = "#") -> list[str]:
     """Return a line for the term, then one for each number polled with a bar of `sign`.
 
-    The longest bar is the dearest poll shown. An arrow points at the cheapest, which is asked first.
+    The longest bar is the most expensive poll shown. An arrow points at the cheapest, which is used first.
     Of a long curve the chosen point, both ends and evenly spaced points between are shown.
     """
     told = [

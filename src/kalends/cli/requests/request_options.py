@@ -66,7 +66,7 @@ wait_option = click.option(
     default=WAIT_DEFAULT,
     show_default=True,
     metavar="DURATION",
-    help="Time to wait for the outcome, at most 2m; the call goes on after it.",
+    help="Time to wait for the outcome, at most 2m; the call continues after it.",
 )
 
 

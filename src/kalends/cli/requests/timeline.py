@@ -1,6 +1,6 @@
-"""A calendar drawn as text: columns are time, height is units. Pure: lines of styled pieces come out.
+"""A calendar drawn as text: columns are time, height is units. Pure; yields lines of styled pieces.
 
-A resource of one unit is one row of states; one of many is a bar of what is taken, from below. A
+A resource of one unit is one row of states; one of many is a bar of taken units, from below. A
 column shows its fullest moment, so that nothing taken disappears in a long column.
 """
 
@@ -40,7 +40,7 @@ LABEL_WIDTH_MIN = 7
 
 
 def stack(moment: UnitCounts, capacity: int, rows: int) -> list[State]:
-    """Return one column as `rows` states from below; whatever is taken shows in at least one of them."""
+    """Return one column as `rows` states from below; any taken unit shows in at least one of them."""
     locked = _share(moment.locked, capacity, rows)
     taken = max(_share(moment.taken, capacity, rows), min(rows, locked + (moment.held > 0)))
     if moment.held and taken == locked > 1:
@@ -94,7 +94,7 @@ def _merged(states: Sequence[State], glyphs: dict[State, str]) -> Line:
 
 
 def _axis(drawn: TimeGrid, zone: ZoneInfo) -> tuple[str, str]:
-    """Return the marks and the labels under the columns, where the zone's clocks show round times."""
+    """Return the marks and the labels under the columns, at round times of the zone."""
     step_s = round_length_s(drawn.column_s * LABEL_WIDTH_MIN)
     marks, labels = "", ""
     before = None

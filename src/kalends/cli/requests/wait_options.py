@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LEFT: Final = "the request goes on waiting"
+LEFT: Final = "the request is still waiting"
 
 _waiting = section("Waiting")
 
@@ -43,7 +43,7 @@ class WaitOptions(TypedDict):
 class Waits(NamedTuple):
     """The limits of a wait; `wait_s` None waits until settled, or with `until_listed` until listed.
 
-    With `until_asked` it also ends once owners are to approve what is held.
+    With `until_asked` it also ends once owners are asked to approve the held slots.
     """
 
     patience: Patience = "held"
@@ -58,7 +58,7 @@ def options(function: F) -> F:
         _waiting(
             "--wait",
             metavar="DURATION",
-            help="Time that this command waits, e.g. 10m; the request goes on after it.  "
+            help="Time that this command waits, e.g. 10m; the request continues after it.  "
             "[default: until settled; with --when-free, until on waiting lists]",
         ),
         _waiting("--until", metavar="TIME", help="Deadline of the wait, e.g. 'fri 18:00'."),

@@ -83,7 +83,7 @@ def understood(
 
 
 def _patience_words(said: Said, zone: ZoneInfo) -> str:
-    """Describe the patience; empty for the default."""
+    """Describe how long the request may wait; empty for the default."""
     until = format_time(said.give_up_at, zone) if said.give_up_at else ""
     if said.patience == "none":
         return "not at all"
@@ -112,7 +112,7 @@ def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
 
 
 def _is_site(awaited: str) -> bool:
-    """Return whether it names a site, and neither a resource nor the attributes of a term."""
+    """Return whether `name` is a site, not a resource or the attributes of a term."""
     return awaited.replace("-", "").isalnum()
 
 
@@ -148,7 +148,10 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("agent", f"{view.agent} (script {view.script[:HASH_SHOWN]})"))
     if view.agent_failed:
         facts.append(
-            ("failed", f"the agent, at {', '.join(view.agent_failed)}: chosen without it there")
+            (
+                "failed",
+                f"the agent, at {', '.join(view.agent_failed)}: slots were chosen without it there",
+            )
         )
     facts += [("out", units_out_words(each, view, zone)) for each in view.units_out]
     if view.changed is not None:
@@ -173,10 +176,10 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
 
 
 def _changing_words(view: RequestView) -> str:
-    """Say how a change stands beside what is reserved; an open view is the change itself."""
+    """Describe an open change of a reservation; an open `view` is the change itself."""
     named = short_id(view.changing)
     if view.state == "open":
-        return f"this is the change {named}; what is reserved stays until then"
+        return f"this is the change {named}; the reservation stays as it is until then"
     return f"the change {named} is under way: kalends show {named}"
 
 
@@ -186,7 +189,7 @@ _SAID: Final[dict[str, tuple[str, str]]] = {
     "cancelled": ("being freed", "freed"),
     "open": ("asked", "asked"),
 }
-"""What a site has said of a claim, by the state of the request: at first, and once it is done."""
+"""Words for a site's answer about a claim, by the state of the request: before and after it."""
 
 
 def claim_lines(
@@ -225,7 +228,7 @@ def claim_lines(
 
 
 def note_lines(notes: Iterable[AgentNote]) -> list[str]:
-    """List the notes that an agent has left for its client, oldest first."""
+    """List the notes of an agent for its user, oldest first."""
     notes = tuple(notes)
     if not notes:
         return []
@@ -266,7 +269,7 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
 
 
 def _times(view: RequestView) -> tuple[int, int]:
-    """Return from when to when it is reserved (seconds UTC), or has run where it has ended; 0: it has not."""
+    """Return start and end (s UTC) of the reservation, or of an ended job's run (0 if it never ran)."""
     ended = view.placed.ended if view.placed is not None else None
     if ended is None:
         return view.start, view.end
@@ -276,13 +279,13 @@ def _times(view: RequestView) -> tuple[int, int]:
 
 
 def _stage(view: RequestView) -> str:
-    """Return the state; of a job that was left to a broker, or is in step, that it has ended."""
+    """Return the state; "ended" for a job that a broker placed, or a job in step, after its end."""
     ended = view.placed is not None and view.placed.ended is not None
     return "ended" if view.parts_ended_at or (ended and view.state == "reserved") else view.state
 
 
 def _state_words(view: RequestView) -> str:
-    """Return the stage, how the job has ended, and what others have changed."""
+    """Return the stage, how the job ended, and changes by others."""
     stage = _stage(view)
     if stage != "ended":
         return f"{stage} ({made_words(view.changed)})" if view.changed else stage
@@ -291,10 +294,10 @@ def _state_words(view: RequestView) -> str:
 
 
 def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
-    """List the starts that were found, and if explained the bookings in their way."""
+    """List the possible starts and, if asked for, the bookings in their way."""
     polls = (line for poll in found.polls for line in poll_lines(poll))
     seen = [
-        f"{resource}: what others have on its batch system was last seen {short_time(as_of, zone)}"
+        f"{resource}: bookings by others in its batch system: as seen {short_time(as_of, zone)}"
         for resource, as_of in sorted(found.as_of.items())
     ]
     return [

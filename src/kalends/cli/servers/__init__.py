@@ -1,1 +1,1 @@
-"""What ``kalends serve`` starts, and its check of a configuration."""
+"""Servers of ``kalends serve``, and its check of a configuration."""

@@ -35,7 +35,7 @@ from kalends.serving.logs import configure_logging, get_logger
 from kalends.serving.settings_in_force import check_same_server, in_force, left_alone
 
 NOBODY_ELSE = 0o077
-"""No file of a server is for others, whatever mask it was started with."""
+"""File mask of a server: other users can read no file, whatever mask the server was started with."""
 
 
 def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = None) -> int:
@@ -74,7 +74,7 @@ class RunningServers:
         return [_service(part, section_of(part, self._configuration)) for part in self._parts]
 
     async def reload(self) -> None:
-        """Let the file's keys, certificates and rules hold; a bad file changes nothing. Logs it."""
+        """Apply the file's keys, certificates and rules; an invalid file changes nothing. Logs the result."""
         logger = get_logger(role="server", name=str(self._path))
         try:
             steps, force, left = await asyncio.to_thread(self._prepared)
@@ -93,14 +93,14 @@ class RunningServers:
         force = in_force(self._configuration, wanted)
         check_configuration(force)
         found = [prepared(part, section_of(part, force)) for part in self._parts]
-        # Nothing holds before all was checked, of all parts.
+        # Apply nothing before all parts have been checked.
         steps = [check for checks, _ in found for check in checks]
         steps += [step for _, of_one in found for step in of_one]
         return steps, force, list(left_alone(force, wanted))
 
 
 def _of_file(error: KalendsError, path: Path) -> KalendsError:
-    """Return `error` with the file in its place: who runs several servers sees which one is meant."""
+    """Return `error` with the file in its place, because an operator may run several servers."""
     if str(path) not in error.where:
         error.where = f"{path}: {error.where}" if error.where else str(path)
     return error
@@ -109,7 +109,7 @@ def _of_file(error: KalendsError, path: Path) -> KalendsError:
 def _spare_the_collector() -> None:
     """Collect garbage rarely: the many objects of a server are long-lived and free of cycles.
 
-    A tenth of a busy server's time otherwise goes into walking bookings that are not garbage.
+    Otherwise a tenth of a busy server's time goes into visiting bookings that are not garbage.
     """
     gc.freeze()
     gc.set_threshold(100_000, 50, 1_000)
@@ -144,7 +144,7 @@ def parts_of(configuration: Configuration) -> list[ServerPart]:
 
 def part_of(role: str, configuration: Configuration) -> ServerPart:
     """Build the server of `role`, which is configured; raises `InvalidInput`."""
-    # Imported where they are needed: a site needs no broker.
+    # Imported here because a site does not need the broker's code.
     if (site := configuration.site) is not None and role == "site":
         return _part(role, site, build_site(site, version=__version__))
     if (broker := configuration.broker) is not None and role == "broker":

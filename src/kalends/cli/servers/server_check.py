@@ -1,4 +1,4 @@
-"""``kalends serve --check``: what a configuration would serve, and what would keep it from that."""
+"""``kalends serve --check``: the servers of a configuration, and problems that would stop them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from kalends.stores.sqlite.sqlite_file import check, is_open
 
 
 class ConfigurationCheck(msgspec.Struct):
-    """What is served, what to look at soon, what others could make use of, and what is wrong: each a line."""
+    """Findings, a line each: what is served, what needs attention soon, risks, and problems."""
 
     serves: list[str] = []
     warnings: list[str] = []
@@ -40,7 +40,7 @@ class ConfigurationCheck(msgspec.Struct):
 
 
 def check_configuration_file(path: Path, zone: ZoneInfo) -> ConfigurationCheck:
-    """Check the file `path` and all that it names; nothing is started, and nothing is written."""
+    """Check the file `path` and all that it names; starts nothing and writes nothing."""
     found = ConfigurationCheck()
     try:
         configuration = read_configuration(path)
@@ -94,7 +94,7 @@ def _contents(section: Section) -> list[str]:
         lines += [f"leads to {each.name}: {each.url}" for each in section.members]
     lines += map(_key_line, section.keys)
     if not section.keys:
-        lines.append("no keys: everybody on this machine is believed")
+        lines.append("no keys: every user of this machine is accepted without a token")
     if isinstance(section, SiteConfiguration | BrokerConfiguration) and section.notices is not None:
         lines.append(f"notices by {_ways(section.notices)}")
     log = section.audit_file
@@ -102,7 +102,7 @@ def _contents(section: Section) -> list[str]:
 
 
 def _unbookable(section: Section) -> Iterator[str]:
-    """Say why no user can book anything, or one of the resources, at a server that is otherwise sound."""
+    """Return why no user can book at an otherwise sound server, or one of its resources."""
     scopes = {scope for key in section.keys for scope in key.scopes}
     if isinstance(section, SiteConfiguration):
         if section.keys and "broker" not in scopes:
@@ -155,7 +155,9 @@ def _check_store(
         if path.exists():
             check(path, kind, section.name)
         elif not os.access(path.parent, os.W_OK | os.X_OK):
-            found.problems.append(f"{path} cannot be made: no such directory, or it is not yours")
+            found.problems.append(
+                f"{path} cannot be made: its directory does not exist, or is not yours"
+            )
         runs = is_open(path)
     except KalendsError as error:
         found.problems.append(str(error))

@@ -1,1 +1,1 @@
-"""What callers give, in texts, files or Python values, as what the contract knows."""
+"""Conversion of callers' texts, files and Python values to types of the contract."""

@@ -1,4 +1,4 @@
-"""Values as callers give them, checked before they are used: whatever is wrong is an `InvalidInput`."""
+"""Checks of values from callers before use; a wrong value raises `InvalidInput`."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ T = TypeVar("T")
 
 
 def is_number(value: object) -> bool:
-    """Return whether `value` is a number: no truth value, and not NaN."""
+    """Return whether `value` is a number, but not a truth value or NaN."""
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 def every(values: Iterable[T], *, where: str) -> tuple[T, ...]:
-    """Return all of `values`; raises `InvalidInput` for what is a single one."""
+    """Return all of `values`; raises `InvalidInput` for a single value instead of a list."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise _no_such(values, "several", where, "give a list")
     return tuple(values)
 
 
 def by_name(values: Mapping[str, T] | None, *, where: str) -> dict[str, T]:
-    """Return `values` by their names, of None none; raises `InvalidInput` for what has no names."""
+    """Return `values` by their names (None: none); raises `InvalidInput` if it is not a mapping."""
     if values is not None and not isinstance(values, Mapping):
-        raise _no_such(values, "a mapping", where, "give values by name, as {'name': value}")
+        raise _no_such(values, "a mapping", where, "give values by name, e.g. {'name': value}")
     return dict(values or {})
 
 
@@ -38,12 +38,12 @@ def checked_job(job: JobRequest, *, where: str = "job") -> JobRequest:
     try:
         job.check()
     except TypeError as error:
-        raise InvalidInput(f"it cannot be sent: {error}", where=where) from error
+        raise InvalidInput(f"the value cannot be sent: {error}", where=where) from error
     return job
 
 
 def milliseconds(wait_s: float, *, where: str = "wait_s") -> int:
-    """Return `wait_s` in milliseconds; raises `InvalidInput` for what is no time to wait."""
+    """Return `wait_s` in milliseconds; raises `InvalidInput` if it is not a time to wait."""
     if not is_number(wait_s) or not 0 <= wait_s <= limits.WINDOW_S_MAX:
         raise InvalidInput(
             f"{wait_s!r} is not a time to wait", where=where, remedy="give seconds, 0 or more"

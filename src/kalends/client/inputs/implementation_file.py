@@ -1,8 +1,8 @@
 """Implementations of a job, read from a TOML file: their needs, nodes, run times and programs.
 
 Run times are a duration, a table by nodes, or a formula in the language of agents (docs/agent-language.md),
-which is evaluated here, in the sandbox where there is one: what the broker gets is a table in any case, and a
-formula that fails is told of before anything is asked.
+which is evaluated here, in the sandbox if there is one. The broker gets a table in any case, and a formula
+that fails is reported before anything is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 
 SLACK: Final = 1.2
-"""A limit is so many times the run time that is expected, where the file says nothing else."""
+"""Default ratio of the limit to the expected run time."""
 
 FORMULA_CHARS_MAX: Final = 2_000
 
@@ -53,12 +53,12 @@ class _ImplementationFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def implementations_in(text: str) -> tuple[Implementation, ...]:
-    """Read the text of such a file; raises `InvalidInput`, whose `where` names the place in it."""
+    """Read the text of a file of implementations; raises `InvalidInput` with the place in `where`."""
     try:
         file = msgspec.convert(tomllib.loads(text), _ImplementationFile)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
         raise InvalidInput(
-            f"it does not describe implementations: {error}",
+            f"the file is not TOML: {error}",
             where="implementations",
             remedy="docs/federation.md shows such a file",
         ) from error
@@ -80,7 +80,7 @@ async def implementations_in(text: str) -> tuple[Implementation, ...]:
 
 
 def job_of(job: JobRequest, implementations: tuple[Implementation, ...]) -> JobRequest:
-    """Return `job` with the program, nodes and limit of that implementation which has the shortest limit."""
+    """Return `job` with the program, nodes and limit of the implementation with the shortest limit."""
     limit_s, nodes, number = min(
         (limit_s, nodes, number)
         for number, each in enumerate(implementations)
@@ -109,7 +109,7 @@ async def _run_times(described: _DescribedWay, where: str) -> dict[int, float]:
     """Return the expected run time in seconds on each number of nodes."""
     if bool(described.run_time) == bool(described.formula):
         raise InvalidInput(
-            "a run time and a formula" if described.formula else "it is not said how long it runs",
+            "both a run time and a formula" if described.formula else "the run time is missing",
             where=f"{where}.run_time",
             remedy='write either run_time = "2h", or formula = "7200 / nodes + 60"',
         )
@@ -128,15 +128,15 @@ async def _run_times(described: _DescribedWay, where: str) -> dict[int, float]:
 
 
 async def _evaluated(formula: str, nodes: list[int], where: str) -> dict[int, float]:
-    """Return what a formula comes to for each number of `nodes`; raises `InvalidInput`."""
+    """Return the value of a formula for each number of `nodes`; raises `InvalidInput`."""
     # An entry of the language takes two arguments; the numbers are the first.
     source = f"def choose(view, request):\n    return [({formula}) for nodes in view]\n"
     async with engine_here() as here:
         outcome = await here.engine.run(ScriptRun("", source, "choose", (nodes, None)))
-    remedy = "write seconds by nodes in the language of agents, as 7200 / nodes + 60"
+    remedy = "write seconds by nodes in the language of agents, e.g. 7200 / nodes + 60"
     if outcome.code != "ok":
         detail = outcome.detail or outcome.code
-        raise InvalidInput(f"it cannot be evaluated: {detail}", where=where, remedy=remedy)
+        raise InvalidInput(f"the formula cannot be evaluated: {detail}", where=where, remedy=remedy)
     answer = outcome.answer
     if not (
         isinstance(answer, list)
@@ -148,12 +148,14 @@ async def _evaluated(formula: str, nodes: list[int], where: str) -> dict[int, fl
             for each in answer
         )
     ):
-        raise InvalidInput("it does not come to a time in seconds", where=where, remedy=remedy)
+        raise InvalidInput(
+            "the value of the formula is not a time in seconds", where=where, remedy=remedy
+        )
     return dict(zip(nodes, map(float, answer), strict=True))
 
 
 def _nodes(said: int | list[int] | str, where: str) -> list[int]:
-    """Read numbers of nodes: one, a list, or a range as ``2-8``."""
+    """Read numbers of nodes: one, a list, or a range such as ``2-8``."""
     if isinstance(said, int):
         found = [said]
     elif isinstance(said, list):
@@ -163,11 +165,15 @@ def _nodes(said: int | list[int] | str, where: str) -> list[int]:
         begin, end = _number(first, where), _number(last if dash else first, where)
         if end - begin >= limits.JOB_SIZES_MAX:
             raise InvalidInput(
-                f"more than {limits.JOB_SIZES_MAX} numbers", where=where, remedy="list some of them"
+                f"more than {limits.JOB_SIZES_MAX} numbers",
+                where=where,
+                remedy="list only some of them",
             )
         found = list(range(begin, end + 1))
     if not found or len(found) > limits.JOB_SIZES_MAX or found[0] < 1:
-        raise InvalidInput(f"{said!r} is not numbers of nodes", where=where, remedy=_SEVERAL)
+        raise InvalidInput(
+            f"{said!r} is not a list of numbers of nodes", where=where, remedy=_SEVERAL
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Many jobs in calls that are small enough to be taken."""
+"""Division of many jobs into calls of allowed size."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kalends.core.jobs import JobRequest
 from kalends.core.limits import BODY_BYTES_MAX, JOBS_AT_ONCE_MAX
 
 PAGE_BYTES: Final = BODY_BYTES_MAX // 2
-"""What the jobs of a call take; a single one may take more."""
+"""Maximum size of the jobs of a call; a single job may be larger."""
 
 
 def pages_of(jobs: Sequence[JobRequest]) -> Iterator[tuple[JobRequest, ...]]:
-    """Provide `jobs` in their order, as many at a time as one call takes: the same ones for the same jobs."""
+    """Yield `jobs` in order, in groups that fit into a call; the same jobs give the same groups."""
     page: list[JobRequest] = []
     size = 0
     for job in jobs:

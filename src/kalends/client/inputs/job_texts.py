@@ -1,4 +1,4 @@
-"""A job as people write it, text by text: what the command line and plug-ins for other programs read.
+"""A job from texts, as the command line and plug-ins for other programs read it.
 
 Errors name the options of `kalends submit`.
 """
@@ -25,7 +25,7 @@ from kalends.core.limits import JOB_INDICES_MAX
 
 
 class JobName(NamedTuple):
-    """A job: its machine and its number there."""
+    """The name of a job: its machine, and its number there."""
 
     machine: str
     number: int
@@ -39,20 +39,22 @@ def job_from(
     reservation = options.get("reservation", "")
     if limit is None and not reservation:
         raise InvalidInput(
-            "no time is given", where="--for", remedy="say how long it may run, e.g. --for 1h"
+            "the time limit is missing",
+            where="--for",
+            remedy="give the longest run time, e.g. --for 1h",
         )
     lengths = limit.split(",") if limit is not None else ()
     limits_s = tuple(parse_duration(each, where="--for") for each in lengths)
     sizes = _numbers(options["sizes"], ",", "--sizes")
     if len(limits_s) > 1 and len(limits_s) != len(sizes):
         raise InvalidInput(
-            f"{len(limits_s)} times for {len(sizes) or 'no'} sizes",
+            f"{len(limits_s)} limits for {len(sizes) or 'no'} sizes",
             where="--for",
-            remedy="give one time, or one for each of --sizes",
+            remedy="give one limit, or one for each of --sizes",
         )
     if options["change"] and not options["malleable"]:
         raise InvalidInput(
-            "it says what a change of size takes, and this job makes none",
+            "works only with --malleable",
             where="--change",
             remedy="add --malleable, or leave --change out",
         )
@@ -100,7 +102,7 @@ def job_named(text: str) -> JobName:
         raise InvalidInput(
             f"{text!r} is not a job",
             where="JOB",
-            remedy="write its machine and number, as sdsc/sp2/17; kalends queue lists jobs",
+            remedy="write its machine and number, e.g. sdsc/sp2/17; kalends queue lists jobs",
         )
     split_resource(machine)
     return JobName(machine, int(number))
@@ -115,10 +117,12 @@ def indices_in(text: str) -> tuple[int, ...]:
         if not all(
             each.isascii() and each.isdecimal() and len(each) < 10 for each in (first, last)
         ):
-            raise InvalidInput(f"{text!r} is not indices", where="--array", remedy="write 1-10,20")
+            raise InvalidInput(
+                f"{text!r} is not a list of indices", where="--array", remedy="write 1-10,20"
+            )
         if int(last) < int(first):
             raise InvalidInput(
-                f"{part.strip()!r} has its end before its begin",
+                f"{part.strip()!r} ends before it begins",
                 where="--array",
                 remedy=f"write {last}-{first}",
             )
@@ -138,23 +142,23 @@ def _numbers(text: str, separator: str, where: str) -> tuple[int, ...]:
     parts = text.split(separator) if text else []
     if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
         raise InvalidInput(
-            f"{text!r} is not numbers with {separator} between them",
+            f"{text!r} is not a list of numbers with {separator} between them",
             where=where,
             remedy=f"write 2{separator}4{separator}8" if separator == "," else "write 4x8",
         )
     numbers = tuple(map(int, parts))
     if 0 in numbers:
-        raise InvalidInput(f"a 0 in {text!r}", where=where, remedy="let each number be 1 or more")
+        raise InvalidInput(f"a 0 in {text!r}", where=where, remedy="write numbers of 1 or more")
     return numbers
 
 
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise InvalidInput(f"{text!r} is no variable", where="--env", remedy="write NAME=VALUE")
+        raise InvalidInput(f"{text!r} is not a variable", where="--env", remedy="write NAME=VALUE")
     if name.startswith(OWN_VARIABLES):
         raise InvalidInput(
-            f"the machine alone sets variables that begin with {OWN_VARIABLES}, as {name} does",
+            f"variables that begin with {OWN_VARIABLES} are set by the machine, as {name}",
             where="--env",
             remedy="choose another name",
         )
@@ -173,7 +177,7 @@ def _after(text: str, machine: str) -> After:
     known = get_args(Dependency)
     if colon and happened not in known:
         raise InvalidInput(
-            f"{happened!r} is nothing to wait for",
+            f"{happened!r} is not a condition to wait for",
             where="--after",
             remedy=f"write {', '.join(known)}",
         )
@@ -186,16 +190,16 @@ def _notify(text: str, to: str) -> Notify | None:
     for word in words:
         if word not in (*known, "each"):
             raise InvalidInput(
-                f"{word!r} is nothing to be told of",
+                f"{word!r} is not an event to report",
                 where="--notify",
-                remedy=f"write {','.join(known)}, or some of them",
+                remedy=f"write {','.join(known)}, or some of these words",
             )
     when = tuple(each for each in known if each in words)
     if not when and (words or to):
         raise InvalidInput(
-            "it is not said when to tell you",
+            "works only with --notify",
             where="--notify",
-            remedy=f"write --notify {','.join(known)}, or some of them",
+            remedy=f"add --notify {','.join(known)}, or some of these words",
         )
     return Notify(when=when, to=to, each="each" in words) if when else None
 
@@ -209,8 +213,8 @@ def _warning(text: str) -> LimitWarning | None:
     name = signal.upper().removeprefix("SIG")
     if name not in WARNING_SIGNALS:
         raise InvalidInput(
-            f"{signal!r} is no signal that warns a program",
+            f"{signal!r} is not a signal that can warn a program",
             where="--warn",
-            remedy=f"send one of {', '.join(WARNING_SIGNALS)}",
+            remedy=f"use one of {', '.join(WARNING_SIGNALS)}",
         )
     return LimitWarning(before_s=parse_duration(before, where="--warn"), signal=name)  # type: ignore[arg-type]  # one of them

@@ -1,4 +1,4 @@
-"""What a job that is left to a broker asks of machines, read from texts."""
+"""Requirements and preferences of a job that a broker places, read from texts."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kalends.core.requests import Alternative, Attribute, Term
 
 
 def attributes_in(text: str, where: str) -> tuple[Attribute, ...]:
-    """Read ``memory>=64, site=sdsc``; raises `InvalidInput` for anything else, "" among it."""
-    from kalends.core.language import parse_alternatives  # Commands about jobs start without it.
+    """Read ``memory>=64, site=sdsc``; raises `InvalidInput` for anything else, also for ""."""
+    from kalends.core.language import parse_alternatives  # Most commands about jobs do not need it.
 
     read = parse_alternatives(f"{{{text}}}")
     attributes = read[0].terms[0].attributes
     if read != (Alternative(terms=(Term(attributes=attributes),)),):
         raise InvalidInput(
-            f"{text!r} is more than attributes",
+            f"{text!r} is not a list of attributes",
             where=where,
-            remedy="write them with commas between, as memory>=64, site=sdsc",
+            remedy="write attributes with commas between them, e.g. memory>=64, site=sdsc",
         )
     return attributes
 
@@ -37,12 +37,12 @@ def preferences_in(prefer: Mapping[str, Duration]) -> tuple[PlacePreference, ...
 
 
 def preference_named(text: str) -> tuple[str, str]:
-    """Divide ``site=sdsc:30m`` into attributes and what they are worth; raises `InvalidInput`."""
+    """Split ``site=sdsc:30m`` into attributes and the delay that they are worth; raises `InvalidInput`."""
     attributes, colon, worth = text.rpartition(":")
     if not (attributes.strip() and colon and worth.strip()):
         raise InvalidInput(
-            f"{text!r} does not say what is worth how much waiting",
+            f"{text!r} is not ATTRIBUTES:DURATION",
             where="--prefer",
-            remedy="write attributes, a colon and a duration, as site=sdsc:30m",
+            remedy="write attributes, a colon and a duration, e.g. site=sdsc:30m",
         )
     return attributes, worth.strip()

@@ -1,7 +1,7 @@
-"""Times in the texts of servers, put into the zone of their reader.
+"""Conversion of times in the texts of servers to the user's zone.
 
-Sites write in the zone of their owner, and brokers in UTC. Each time stands there in full, so that
-none changes its meaning.
+Sites write times in the zone of their owner, and brokers in UTC. Each time is written in full, so that none
+changes its meaning.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kalends.core.times import in_zone
 E = TypeVar("E", bound=KalendsError)
 
 _OF_USERS: Final = frozenset({"value", "environment", "arguments", "note", "record"})
-"""Fields with what users, or their programs, have written: it stays as it is."""
+"""Fields with texts of users or their programs, which stay as they are."""
 
 _TEXTS: Final = frozenset({"detail", "remedy", "reasons"})
 """Fields of answers that are texts of the server, or lists of such."""
 
 
 def error_in_zone(error: E, zone: ZoneInfo) -> E:
-    """Return `error` with the times in its texts, and in those of its refusals, as `zone` shows them."""
+    """Return `error` with the times in its texts, and in those of its refusals, converted to `zone`."""
     error.detail = in_zone(error.detail, zone)
     error.remedy = in_zone(error.remedy, zone)
     error.refusals = tuple(
@@ -34,7 +34,7 @@ def error_in_zone(error: E, zone: ZoneInfo) -> E:
 
 
 def answer_in_zone(raw: Any, zone: ZoneInfo) -> Any:
-    """Return an answer as it was decoded, with the times in the server's texts as `zone` shows them."""
+    """Return a decoded answer with the times in the server's texts converted to `zone`."""
     if isinstance(raw, list | tuple):
         return [answer_in_zone(each, zone) for each in raw]
     if not isinstance(raw, dict):

@@ -39,7 +39,7 @@ ArgumentValues = Mapping[str, ArgumentValue]
 """Arguments of an agent: plain values by name."""
 
 Preferred: TypeAlias = "str | Sequence[str | Preference | TimePreference]"
-"""Phrases as ``mornings`` and ``fri -2``, what they were understood as, or windows."""
+"""Phrases such as ``mornings`` and ``fri -2``, parsed ones, or windows."""
 
 
 _DAY_S: Final = 86_400
@@ -50,7 +50,7 @@ def time_s(
 ) -> int:
     """Return `when` in seconds UTC; raises `InvalidInput` for other values and naive datetimes.
 
-    With `exact` it raises that for a text, too, that names a day and no time of day.
+    With `exact` it also raises for a text that names a day without a time of day.
     """
     if isinstance(when, str):
         return parse_time(when, now_s, zone, where=where, exact=exact)
@@ -74,7 +74,7 @@ def time_s(
 def period_s(start: Time, end: Time, *, now_s: int, zone: ZoneInfo) -> tuple[int, int]:
     """Return both ends of a period in seconds UTC: an end without a day is the first one from the start on.
 
-    Raises `InvalidInput` as `time_s` does, and if the end, as it was read, is not after the start.
+    Raises `InvalidInput` like `time_s`, and if the end, as understood, is not after the start.
     """
     start_s = time_s(start, now_s=now_s, zone=zone, where="period[0]")
     if isinstance(end, str):
@@ -83,9 +83,9 @@ def period_s(start: Time, end: Time, *, now_s: int, zone: ZoneInfo) -> tuple[int
         end_s = time_s(end, now_s=now_s, zone=zone, where="period[1]")
     if end_s <= start_s:
         raise InvalidInput(
-            f"the end is {format_time(end_s, zone)}, and the start {format_time(start_s, zone)}",
+            f"the end, {format_time(end_s, zone)}, is not after the start, {format_time(start_s, zone)}",
             where="period[1]",
-            remedy="give an end after the start, each with its day if need be",
+            remedy="give a later end, with its date if need be",
         )
     return start_s, end_s
 
@@ -127,9 +127,9 @@ def request_from(
     now_s: int,
     zone: ZoneInfo,
 ) -> Request:
-    """Return the request that is sent; `request` in Python form already says when, and is taken as it is.
+    """Return the request to send; a `request` in Python form already has its time, and is used as it is.
 
-    Raises `InvalidInput` for anything that cannot be understood or can never be right.
+    Raises `InvalidInput` for values that cannot be understood or can never be right.
     """
     if not isinstance(note, str):
         raise InvalidInput(
@@ -177,7 +177,7 @@ def _windows(
     """Return the windows that `request` and `prefer` prefer; empty if `prefer` adds nothing."""
     if not prefer:
         return ()
-    # Imported here, as the language below, because calls about jobs and reservations do without.
+    # Imported here, like the language below, because calls about jobs and reservations do not need it.
     from kalends.core.language.preferences import Preference, expand, parse_preference
 
     each = [prefer] if isinstance(prefer, str) else every(prefer, where="prefer")
@@ -189,7 +189,7 @@ def _windows(
     for phrase in phrases:
         if not isinstance(phrase, Preference):
             raise InvalidInput(
-                f"a {type(phrase).__name__} is no preference",
+                f"a {type(phrase).__name__} is not a preference",
                 where="prefer",
                 remedy="give phrases such as 'mornings' or 'fri -2', or TimePreferences",
             )
@@ -216,7 +216,7 @@ def _from_text(
     after, before = window
     after_s = None if after is None else _seconds(after, "window[0]", now_s, zone)
     if isinstance(before, str):
-        # A start that has passed already means from now on.
+        # A start in the past means from now on.
         before = parse_end(before, max(after_s or 0, now_s), now_s, zone, where="window[1]")
     try:
         return parse_request(
@@ -237,7 +237,7 @@ def _from_text(
 def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None, Time | None]:
     if isinstance(window, str):
         whole = parse_window(window, now_s, zone)
-        # What has begun already begins now.
+        # A window that has begun begins now.
         return max(whole.start, min(now_s, whole.end)), whole.end
     if not isinstance(window, tuple | list) or len(window) != 2:
         raise InvalidInput(
@@ -249,7 +249,7 @@ def _both_ends(window: Window, now_s: int, zone: ZoneInfo) -> tuple[Time | None,
 
 
 def start_s(at: Time, *, now_s: int, zone: ZoneInfo, where: str = "at", exact: bool = True) -> int:
-    """As `time_s`, for a start: one counted from now is the next full minute, as slots begin on a grain."""
+    """Return `when` like `time_s`; a start relative to now is the next full minute, for the grain."""
     found_s = time_s(at, now_s=now_s, zone=zone, where=where, exact=exact)
     if isinstance(at, str) and _FROM_NOW.match(at):
         return align_up(found_s, 60)

@@ -1,4 +1,4 @@
-"""Scripts of agents as people name them: a name, a hash, ``ready:NAME``, or a file of their own."""
+"""Scripts of agents as users name them: a name, a hash, ``ready:NAME``, or their own file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NamedScript(NamedTuple):
 def named_script(agent: Agent) -> NamedScript:
     """Return `agent` as a request names it; a file is named after its hash, so the name is unique.
 
-    Raises what `read_script` raises, and `InvalidInput` for what is neither a text nor a path.
+    Raises like `read_script`, and `InvalidInput` for a value that is neither a text nor a path.
     """
     if isinstance(agent, str):
         return NamedScript(agent)
@@ -45,15 +45,15 @@ def named_script(agent: Agent) -> NamedScript:
 def read_script(path: Path) -> str:
     """Return the text of a script's file.
 
-    Raises `InvalidInput` when it cannot be read, `TooLarge` above 32 kB.
+    Raises `InvalidInput` if it cannot be read, `TooLarge` above 32 kB.
     """
     try:
         with path.open("rb") as file:
             raw = file.read(SCRIPT_BYTES_MAX + 1)
-        # Some editors begin a file with a mark; Python skips it, too.
+        # Some editors begin a file with a byte order mark; Python also skips it.
         source = raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "the file is not UTF-8"
         raise InvalidInput(
             f"cannot read the script: {reason}",
             where=str(path),
@@ -69,7 +69,7 @@ def read_script(path: Path) -> str:
 
 
 def message_text(message: Any) -> str:
-    """Return a message for an agent as it is sent; raises `InvalidInput` for what is no plain data."""
+    """Return a message for an agent as it is sent; raises `InvalidInput` if it is not plain data."""
     try:
         return msgspec.json.encode(message).decode()
     except (TypeError, ValueError, RecursionError) as error:

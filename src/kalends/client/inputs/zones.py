@@ -17,7 +17,7 @@ _LOCALTIME = Path("/etc/localtime")
 def as_datetime(time_s: int, zone: str = "UTC") -> datetime:
     """Return `time_s` (seconds UTC) as an aware datetime in `zone` (an IANA name).
 
-    Raises `InvalidInput` for an unknown zone, and for what is no time between 1970 and 3000.
+    Raises `InvalidInput` for an unknown zone, and for a time that is not between 1970 and 3000.
     """
     return datetime.fromtimestamp(check_time(time_s, where="time_s"), zone_named(zone))
 

@@ -1,1 +1,1 @@
-"""Which server is called, and as whom: profiles, kept tokens, and what proves a caller."""
+"""The server to call and the caller's identity: profiles, stored tokens, and proofs."""

@@ -1,4 +1,4 @@
-"""What proves to a server who calls: a token, or what renews one before it returns it."""
+"""The caller's proof to a server: a token, or a function that returns it, renewed if need be."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def proof(token: str, token_file: str, login: KeptLogin | None, where: str) -> str | TokenSource:
-    """Return `token`, or what is in the file, or what returns the token of a `login`, renewed.
+    """Return `token`, the token in the file, or a function that returns the renewed token of a `login`.
 
     Raises `InvalidInput` as `token_in`.
     """
     if login is None:
         return token or token_in(token_file, where)
-    # Imported here because most users have a token that somebody has given them.
+    # Imported here because most users have a token that is not renewed.
     from kalends.client.logins.openid.logins import fresh_token
 
     return partial(fresh_token, login)

@@ -1,7 +1,7 @@
-"""Which server is called, and as whom: what the caller says, then the environment, then a profile.
+"""The server to call and the caller's identity: from the caller, then the environment, then a profile.
 
-A profile's token and certificates are for its own server. Where another one is named, by an option or by the
-environment, it gets neither.
+A profile's token and certificates are for its own server. If an option or the environment names another
+server, that server gets neither.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VARIABLES: Final = {
     "machine": "KALENDS_MACHINE",
     "profile": "KALENDS_PROFILE",
 }
-"""What the environment may say."""
+"""Environment variables by field."""
 
 _TOKENS: Final = ("token", "token_file")
 _FOR_ITS_OWN_SERVER: Final = frozenset({"token_file", "ca"})
@@ -35,10 +35,10 @@ _FOR_ITS_OWN_SERVER: Final = frozenset({"token_file", "ca"})
 
 @dataclass(frozen=True)
 class Destination:
-    """A server and a caller. Texts are empty where nobody has said anything, but `broker` has a default.
+    """A server and a caller. Texts are empty if not given, but `broker` has a default.
 
-    `sources` says by what each was said: ``--broker``, ``KALENDS_BROKER`` or ``profile kit``. `login` renews
-    the token in `token_file`, where a login has brought it.
+    `sources` gives the source of each value: ``--broker``, ``KALENDS_BROKER`` or ``profile kit``. `login`
+    renews the token in `token_file`, if it came from a login.
     """
 
     broker: str
@@ -54,10 +54,10 @@ class Destination:
 
 
 def destination(given: Mapping[str, str], environ: Mapping[str, str]) -> Destination:
-    """Return what is meant where the caller says what is `given`, by the names of `VARIABLES`.
+    """Return the destination for the caller's `given` values, by the names of `VARIABLES`.
 
-    What is given as an empty text is said, too: no token, for one. An empty variable says nothing. Raises
-    `InvalidInput` for a profile that is named and not there, and a file of profiles that is wrong.
+    An empty given text counts as given (no token, for example); an empty variable does not. Raises
+    `InvalidInput` for a named profile that does not exist, and for an invalid file of profiles.
     """
     options = {name: (value, f"--{name.replace('_', '-')}") for name, value in given.items()}
     variables = {
@@ -67,7 +67,7 @@ def destination(given: Mapping[str, str], environ: Mapping[str, str]) -> Destina
     }
     name, profile = _profile(options, variables, environ)
     kept = _kept(profile, name, options.get("broker") or variables.get("broker"))
-    # Of a token and its file, the one that was said nearer to the call.
+    # Of a token and a token file, the one from the source nearer to the call counts.
     told: dict[str, tuple[str, str]] = {}
     for layer in (kept, variables, options):
         if any(each in layer for each in _TOKENS):
@@ -91,8 +91,8 @@ def _profile(
     variables: Mapping[str, tuple[str, str]],
     environ: Mapping[str, str],
 ) -> tuple[str, UserProfile | None]:
-    """Return the profile that is meant, with its name; ``default`` need not be there."""
-    # Imported here because the help of the program names the default server, and reads no file.
+    """Return the wanted profile with its name; ``default`` may be missing."""
+    # Imported here because the help of the program needs the default server, but reads no file.
     from kalends.client.logins.profiles import (
         DEFAULT_PROFILE,
         config_path,
@@ -111,7 +111,7 @@ def _profile(
 def _kept(
     profile: UserProfile | None, name: str, broker: tuple[str, str] | None
 ) -> dict[str, tuple[str, str]]:
-    """Return what `profile` says to a call of `broker`, with who says that (None: its own)."""
+    """Return the values of `profile` for a call of `broker`, with their source (`broker` None: its own)."""
     if profile is None:
         return {}
     own = broker is None or broker[0].rstrip("/") == profile.broker.rstrip("/")

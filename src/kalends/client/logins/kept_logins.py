@@ -1,4 +1,4 @@
-"""The tokens that a login keeps: each in a file of its own, which only its user can read."""
+"""The stored tokens of a login, in separate files that only the user can read."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LOOK_EVERY_S: Final = 0.05
 
 @dataclass(frozen=True)
 class KeptLogin:
-    """A token at `token_file`, and beside it what renews it, if the provider `issuer` has given that.
+    """A token at `token_file`, with a refresh token next to it if the provider `issuer` gave one.
 
-    `client` is what this program was called there; `ca` a file of certificates to trust besides the system's.
+    `client` is the client id there; `ca` a file of certificates to trust in addition to the system's.
     """
 
     token_file: Path
@@ -35,20 +35,20 @@ class KeptLogin:
         return self.token_file.with_suffix(".refresh")
 
     def token(self) -> str:
-        """Return the token; raises `InvalidInput` where it cannot be read, or others can read it."""
+        """Return the token; raises `InvalidInput` if it cannot be read, or other users can read it."""
         return token_in(str(self.token_file), "token_file")
 
     def refresh_token(self) -> str:
-        """Return what renews the token; "" for nothing. Raises as `token`."""
+        """Return the refresh token; "" for none. Raises like `token`."""
         return token_in(str(self.refresh_file), "token_file") if self.can_renew() else ""
 
     def can_renew(self) -> bool:
         return bool(self.issuer) and self.refresh_file.exists()
 
     def keep(self, token: str, refresh_token: str = "") -> None:
-        """Write both, or only the token: then nothing renews it. Raises `InvalidInput`."""
+        """Write both tokens, or only the access token, which is then not renewed. Raises `InvalidInput`."""
         _make_private(self.token_file.parent)
-        # First what renews: a token without it is asked for again, and the old one would not do twice.
+        # The refresh token first, because the old one may be used only once; a lost access token is renewed.
         if refresh_token:
             private_files.replace(self.refresh_file, refresh_token.encode())
         else:
@@ -56,15 +56,15 @@ class KeptLogin:
         private_files.replace(self.token_file, token.encode())
 
     def forget(self) -> None:
-        """Remove both files, if they are there."""
+        """Remove both files, if they exist."""
         for path in (self.refresh_file, self.token_file):
             path.unlink(missing_ok=True)
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Wait until no other process of the user's renews a token, and let none begin meanwhile.
+        """Wait until no other process of the user renews a token, and keep others out inside the block.
 
-        Many providers take what renews a token once only.
+        Many providers accept a refresh token only once.
         """
         folder = os.open(self.token_file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -76,12 +76,12 @@ class KeptLogin:
 
 
 def kept_at(config: Path, name: str, issuer: str = "", client: str = "", ca: str = "") -> KeptLogin:
-    """Return the login of the profile `name` of the file `config`: its tokens are beside that file."""
+    """Return the login of the profile `name` of the file `config`, with tokens next to that file."""
     return KeptLogin(config.with_suffix(".tokens") / f"{name}.token", issuer, client, ca)
 
 
 def _is_locked(folder: int) -> bool:
-    """Lock an open folder until it is closed; return whether nobody else has locked it."""
+    """Lock an open folder until it is closed; return False if another process has locked it."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

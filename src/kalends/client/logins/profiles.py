@@ -1,6 +1,6 @@
-"""Profiles: which server a user's programs call, and as whom, where nothing else is said.
+"""Profiles: the server that a user's programs call by default, and the user's login there.
 
-They stand in one file of the user's, a table each. The one called ``default`` is taken where none is named::
+Profiles are tables in a file of the user. The one called ``default`` is used if none is named::
 
     [profiles.default]
     broker = "https://broker.npaci.example:7100"
@@ -8,7 +8,7 @@ They stand in one file of the user's, a table each. The one called ``default`` i
     zone = "Europe/Berlin"
     machine = "sdsc/sp2"
 
-Paths begin at the folder of the file. It has no secret in it: tokens are in files of their own.
+Paths are relative to the folder of the file. The file has no secrets: tokens are in separate files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 DEFAULT_PROFILE: Final = "default"
 
 CONFIG_BYTES_MAX: Final = 256 * 1024
-"""More than a thousand profiles."""
+"""Size of the file: more than a thousand profiles."""
 
 ProfileName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
@@ -38,10 +38,10 @@ _Text = Annotated[str, Meta(max_length=4_096)]
 
 
 class UserProfile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one server is called: all but `broker` may be left out.
+    """The login at one server; all fields but `broker` may be left out.
 
-    `machine` is the machine that jobs are about where none is named. A login by OpenID keeps its `issuer`,
-    and as which `client` it has asked there: so the token in `token_file` is renewed.
+    `machine` is the default machine of jobs. A login by OpenID stores its `issuer` and `client`, so that the
+    token in `token_file` can be renewed.
     """
 
     broker: _Text
@@ -58,45 +58,45 @@ class _Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def config_path(environ: Mapping[str, str]) -> Path:
-    """Return where the file is: at KALENDS_CONFIG, or where the XDG Base Directory Specification has it."""
+    """Return the path of the file: KALENDS_CONFIG, or that of the XDG Base Directory Specification."""
     if said := environ.get("KALENDS_CONFIG"):
         return Path(os.path.expanduser(said))
     return users_folder("XDG_CONFIG_HOME", "~/.config", environ) / "config.toml"
 
 
 def users_folder(variable: str, usual: str, environ: Mapping[str, str]) -> Path:
-    """Return kalends' folder below the one that `variable` names, or below the `usual` one."""
-    # A relative path there is to be ignored, says the specification.
+    """Return the folder of kalends below the folder in `variable`, or below the `usual` one."""
+    # By the specification, a relative path in the variable is ignored.
     home = Path(environ.get(variable, ""))
     return (home if home.is_absolute() else Path(os.path.expanduser(usual))) / "kalends"
 
 
 def read_profiles(path: Path) -> dict[str, UserProfile]:
-    """Return the profiles in a file by name, with whole paths; none where there is no file.
+    """Return the profiles in a file by name, with absolute paths; none if there is no file.
 
-    Raises `InvalidInput` for a file that cannot be read, or has what it cannot have.
+    Raises `InvalidInput` for a file that cannot be read, or is invalid.
     """
     try:
         if path.stat().st_size > CONFIG_BYTES_MAX:
-            raise InvalidInput(f"it is above {CONFIG_BYTES_MAX} bytes", where=str(path))
+            raise InvalidInput(f"the file has more than {CONFIG_BYTES_MAX} bytes", where=str(path))
         text = path.read_text("utf-8")
-        # Imported here because many have no such file.
+        # Imported here because many users have no such file.
         import tomllib
 
         found = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise InvalidInput(f"it cannot be read: {error.strerror}", where=str(path)) from error
+        raise InvalidInput(f"the file cannot be read: {error.strerror}", where=str(path)) from error
     except ValueError as error:
         raise InvalidInput(
-            f"it is not TOML: {error}", where=str(path), remedy="correct it, or move it away"
+            f"the file is not TOML: {error}", where=str(path), remedy="correct it, or move it away"
         ) from error
     return {name: _whole(each, path.parent) for name, each in _checked(found, path).items()}
 
 
 def profile_named(name: str, path: Path) -> UserProfile:
-    """Return a profile of the file at `path`; raises `InvalidInput` where it has none of that name."""
+    """Return a profile of the file at `path`; raises `InvalidInput` if it has none of that name."""
     profiles = read_profiles(path)
     if name not in profiles:
         others = " or ".join(sorted(profiles))
@@ -104,20 +104,20 @@ def profile_named(name: str, path: Path) -> UserProfile:
             f"{path} has no profile {name!a}",
             where="profile",
             remedy=f"make it: kalends login --profile {quote(name)} --broker URL"
-            + (f"; or take {others}" if others else ""),
+            + (f"; or use {others}" if others else ""),
         )
     return profiles[name]
 
 
 def check_profile_name(name: str) -> None:
-    """Raises `InvalidInput` for what cannot be the name of a profile."""
+    """Raise `InvalidInput` if `name` cannot be the name of a profile."""
     try:
         convert(name, ProfileName)
     except InvalidInput as error:
         raise InvalidInput(
             f"{name!a} cannot be the name of a profile",
             where="profile",
-            remedy="take letters, digits and . _ -",
+            remedy="use letters, digits and . _ -",
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""Which token a site gets that the user has not named, but the broker: never one that it could use elsewhere.
+"""The token for a site that the broker, not the user, has named: never one that it could use elsewhere.
 
-Usually that is a pass of the broker (`kalends.contract.pass_calls`). What a site answers changes nothing in
-that, so no site can talk a client into showing it more.
+Usually that is a pass of the broker (`kalends.contract.pass_calls`). The site's answers have no influence on
+the choice, so no site can make a client send more.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from kalends.rim.web_addresses import is_guarded
 
 
 def token_for(site: SitePass, own: str) -> str:
-    """Return what a user whose own token is `own` ("": none) shows to `site`.
+    """Return the token to send to `site` for a user whose own token is `own` ("": none).
 
-    Where the broker gives no pass, that is the own token if it names the site, and only over a connection
-    that nobody overhears. Raises `NotAuthenticated` otherwise: nothing is sent then.
+    If the broker gives no pass, that is the own token if it names the site, and only over an encrypted or
+    local connection. Raises `NotAuthenticated` otherwise: then nothing is sent.
     """
     if site.token or not own:
         return site.token
@@ -30,11 +30,11 @@ def token_for(site: SitePass, own: str) -> str:
 
 
 def no_pass(site: SitePass, audiences: Iterable[str] = ()) -> NotAuthenticated:
-    """Return the error of a call to `site` by who has no pass, only a token for `audiences`."""
-    shown_to = ", ".join(audiences) or "nobody that it names"
+    """Return the error of a call to `site` without a pass, with only a token for `audiences`."""
+    shown_to = ", ".join(audiences) or "no server by name"
     return NotAuthenticated(
-        f"the broker gives no pass for {site.site}: {site.why or 'it does not say why'}; and your token, "
-        f"which is for {shown_to}, is not shown there: who gets it could use it as you",
+        f"the broker gives no pass for {site.site}: {site.why or 'without a reason'}; and your token, "
+        f"which is for {shown_to}, is not sent there: the site could use it as you",
         where=site.url,
         remedy=f"log in there: kalends login --profile {quote(site.site)} --broker {quote(site.url)}",
     )

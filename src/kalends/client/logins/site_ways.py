@@ -1,4 +1,4 @@
-"""The way to a site by a pass of its broker, which is asked for a new one before the last runs out."""
+"""The way to a site by a pass of its broker, which is renewed before it expires."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from kalends.client.client_settings import ClientSettings
 
 RENEW_S_MAX: Final = 5.0
-"""As long as a call waits for a new pass while the old one is good."""
+"""Maximum wait of a call for a new pass while the old one is valid, in seconds."""
 
 TRY_EVERY_S: Final = 30.0
-"""And no call tries again so soon after one that has waited in vain."""
+"""Time after such a wait in vain before a call tries again, in seconds."""
 
 
 async def settings_at(site: str, broker: ClientSettings, sender: CallSender) -> ClientSettings:
-    """Return how `site` is reached as the user whom `broker` knows, over which `sender` makes calls.
+    """Return the way to `site` for the user of `broker`, to which `sender` makes calls.
 
-    Raises `NotFound` for a site that the broker does not know, and `NotAuthenticated` where the user would
-    have to show the site a token that is not for it.
+    Raises `NotFound` for a site that the broker does not know, and `NotAuthenticated` if the only token is
+    not for the site.
     """
     given = await _asked(site, sender)
     there = replace(broker.access, url=given.url, token="")
@@ -40,7 +40,7 @@ async def settings_at(site: str, broker: ClientSettings, sender: CallSender) -> 
 
 
 class RenewedPass:
-    """Returns a pass for the site of `first`, which is good now; `broker` gives the next ones."""
+    """A source of valid passes for the site of `first`; `broker` gives the next ones."""
 
     def __init__(self, broker: ClientSettings, first: SitePass) -> None:
         self._broker = broker
@@ -49,7 +49,7 @@ class RenewedPass:
         self._tried_s = float("-inf")
 
     async def __call__(self) -> str:
-        """Raises what the broker answers once the last pass has run out."""
+        """Return a valid pass; raises the broker's error once the last pass has expired."""
         now_s = self._clock()
         on_brokers_clock = int(self._pass.now + now_s - self._taken_s)
         life = TokenLife(self._pass.now, self._pass.expires_at)
@@ -82,7 +82,7 @@ class RenewedPass:
 
 
 async def _asked(site: str, sender: CallSender) -> SitePass:
-    """Return what the broker gives, or of an older one the address alone."""
+    """Return the broker's pass and address, or only the address from an older broker."""
     try:
         return await sender.call(AskSitePass(site=site), "site_pass", SitePass)
     except NotFound as error:
@@ -92,4 +92,4 @@ async def _asked(site: str, sender: CallSender) -> SitePass:
     sites = {status.site: status.url for status in listed.sites}
     if site not in sites:
         raise unknown_site(site, sites)
-    return SitePass(site=site, url=sites[site], why="it is older than passes")
+    return SitePass(site=site, url=sites[site], why="the broker is too old for passes")

@@ -1,4 +1,4 @@
-"""How long a token is still good, and for whom, as it says itself: nobody has verified that here."""
+"""Lifetime and audience of a token, read from the token itself without verification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 SOON_S: Final = 600
 SOON_SHARE: Final = 10
-"""A token is about to run out when a tenth of its life is left, or ten minutes; but not in its first half."""
+"""Share of its life after which a token is about to expire; or ten minutes, but not in its first half."""
 
 
 class _Times(msgspec.Struct):
@@ -26,17 +26,17 @@ class _Audiences(msgspec.Struct):
 
 
 class TokenLife(NamedTuple):
-    """From `begins_at` (0: not known) to `expires_at`, in seconds UTC."""
+    """A lifetime from `begins_at` (0: not known) to `expires_at`, in seconds UTC."""
 
     begins_at: int
     expires_at: int
 
     def left_s(self, now_s: int) -> int:
-        """Return for how long it is good; 0 once it has expired."""
+        """Return the seconds until the token expires; 0 once it has expired."""
         return max(0, self.expires_at - now_s)
 
     def is_ending(self, now_s: int) -> bool:
-        """Return whether it has expired, or is about to."""
+        """Return whether the token has expired, or is about to."""
         if not self.begins_at:
             return self.left_s(now_s) <= SOON_S
         life_s = self.expires_at - self.begins_at
@@ -44,7 +44,7 @@ class TokenLife(NamedTuple):
 
 
 def life_of(token: str) -> TokenLife | None:
-    """Return the life of `token`; None where it does not say that as a JWT does (RFC 7519)."""
+    """Return the life of `token`; None if it is not a JWT (RFC 7519) with an end."""
     claims = _claims_in(token, _Times)
     if claims is None:
         return None
@@ -55,7 +55,7 @@ def life_of(token: str) -> TokenLife | None:
 
 
 def audiences_of(token: str) -> tuple[str, ...]:
-    """Return for whom `token` is; nobody, where it does not say that as a JWT does."""
+    """Return the audiences of `token`; none if it is not a JWT that has them."""
     claims = _claims_in(token, _Audiences)
     if claims is None:
         return ()
@@ -65,7 +65,7 @@ def audiences_of(token: str) -> tuple[str, ...]:
 def _claims_in(token: str, kind: type[T]) -> T | None:
     payload = token.split(".")[1] if token.count(".") == 2 else ""
     try:
-        # Padding is left out of tokens; too much of it does no harm.
+        # Tokens have no padding; superfluous padding does no harm.
         return msgspec.json.decode(urlsafe_b64decode(payload + "=="), type=kind)
     except (ValueError, RecursionError, binascii.Error):
         return None

@@ -1,1 +1,1 @@
-"""The methods of the client, by what they are about."""
+"""The methods of the client, by topic."""

@@ -28,10 +28,10 @@ class AgentCalls(ABC):
         """Return the whole id of a request."""
 
     async def upload_agent(self, name: str, source: str) -> calls.AgentView:
-        """Keep the script `source` under `name`, in place of what had this name; repeating is harmless.
+        """Upload the script `source` under `name`, replacing an earlier one; repeating does no harm.
 
         Raises `InvalidInput` for a script that breaks rules of the language: its `refusals` name
-        each line, column and rule, and nothing is kept.
+        each line, column and rule, and nothing is stored.
         """
         if not isinstance(source, str):
             raise InvalidInput(
@@ -52,7 +52,7 @@ class AgentCalls(ABC):
         return await self._caller.call(body, "agent_show", calls.AgentView)
 
     async def delete_agent(self, name: str) -> calls.AgentView:
-        """Delete the script `name`; open requests keep it."""
+        """Delete the script `name`; open requests still use it."""
         return await self._caller.call(calls.AgentRef(name=name), "agent_delete", calls.AgentView)
 
     async def tell_agent(
@@ -60,8 +60,8 @@ class AgentCalls(ABC):
     ) -> calls.RequestView:
         """Leave `message` (plain data) for the agent of open request `id`; None leaves none.
 
-        `agent` goes on in its place, from the next visit on; a `Path` is uploaded first. Raises
-        `Conflict` when the request is decided already.
+        `agent` replaces the request's agent from the next visit on; a `Path` is uploaded first. Raises
+        `Conflict` if the request has been decided.
         """
         text = "" if message is None else message_text(message)
         script = named_script(agent)
@@ -74,13 +74,13 @@ class AgentCalls(ABC):
     async def agent_runs(self, id: str = "", *, count: int = 50) -> tuple[calls.RunView, ...]:
         """List the runs of the caller's scripts at this site (for request `id`), newest first.
 
-        To be asked of a site, not of a broker; the views come without their records.
+        Call it at a site, not at a broker; the views have no records.
         """
         body = calls.ListRuns(id=id, count=count)
         return (await self._caller.call(body, "agent_runs", calls.Runs)).runs
 
     async def agent_run(self, number: str | int) -> calls.RunView:
-        """Return one run at this site with its record: what is needed to run it again elsewhere."""
+        """Return one run at this site with its record, from which the run can be repeated elsewhere."""
         return await self._caller.call(calls.RunRef(run=str(number)), "agent_run", calls.RunView)
 
     async def _upload(self, script: NamedScript) -> None:

@@ -42,16 +42,16 @@ class NewLength:
     def length_s(self, view: RequestView) -> int:
         """Return the new length of `view`.
 
-        Raises `InvalidInput` when it would go the wrong way, or to nothing.
+        Raises `InvalidInput` if the change has the wrong direction, or leaves nothing.
 
-        As long as it is now is no error, so that a repeated call says the same again.
+        The present length is not an error, so that a repeated call has the same result.
         """
         present_s = _common_length_s(view)
         wanted_s = present_s + (self._step_s or 0) if self._target_s is None else self._target_s
         if wanted_s < 1 or self._direction * (wanted_s - present_s) < 0:
             verb = "extended" if self._direction > 0 else "shrunk"
             raise InvalidInput(
-                f"it lasts {format_duration(present_s)} now and cannot be {verb} "
+                f"the reservation lasts {format_duration(present_s)} and cannot be {verb} "
                 f"to {format_duration(wanted_s)}",
                 where="duration",
                 remedy="use shrink to shorten, extend to lengthen, cancel to give up the reservation",
@@ -67,9 +67,9 @@ def check_kept(units: Mapping[str, int], view: RequestView) -> None:
         )
         if kept > present:
             raise InvalidInput(
-                f"it has {present} units of {resource} and cannot be shrunk to {kept}",
+                f"the reservation has {present} units of {resource} and cannot be shrunk to {kept}",
                 where="units",
-                remedy="book what more you need by itself",
+                remedy="book further units separately",
             )
 
 
@@ -81,7 +81,7 @@ def _common_length_s(view: RequestView) -> int:
     lengths_s = {claim.end - claim.start for claim in view.claims} or {view.end - view.start}
     if len(lengths_s) > 1:
         raise InvalidInput(
-            "the stages differ in length, and one duration does not fit all",
+            "the stages differ in length, so one duration does not fit all",
             where="duration",
             remedy="book the stages you want, then cancel this reservation",
         )

@@ -1,4 +1,4 @@
-"""The client's calls of an owner: the requests that wait for approval, and the owner's word."""
+"""The client's calls for owners: the requests that need approval, and the owner's decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kalends.core.errors import InvalidInput, NotFound
 
 
 class ApprovalCalls(ABC):
-    """The part of `kalends.Client` for owners: asks their site, and needs the scope ``admin``."""
+    """The part of `kalends.Client` for owners; calls their site, and needs the scope ``admin``."""
 
     @property
     @abstractmethod
@@ -24,27 +24,27 @@ class ApprovalCalls(ABC):
         """Makes the calls."""
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
-        """List the requests that wait for the approval of this site's owner."""
+        """Return the requests that need the approval of this site's owner."""
         return (await self._caller.call(ListApprovals(), "approvals", Approvals)).requests
 
     async def approve(self, id: str, *, word: str = "", revision: int = 1) -> ApprovalView:
-        """Approve request `id` (its end will do while it waits), and tell its user `word`.
+        """Approve request `id` (or its end, while it waits), and send `word` to its user.
 
-        `revision` is as listed: other slots of the same request have another one. Raises `NotFound`, and
-        `Conflict` where it is declined, is over, or is for other slots.
+        `revision` is as listed; it changes with the slots of the request. Raises `NotFound`, and `Conflict`
+        if the request was declined, has ended, or has other slots.
         """
         return await self._decide_approval(id, word, revision, approve=True)
 
     async def decline(self, id: str, *, word: str, revision: int = 1) -> ApprovalView:
-        """Decline request `id`, as `approve` approves one: it is given up at every site.
+        """Decline request `id` (as in `approve`): its slots are released at every site.
 
-        Raises `InvalidInput` without a `word`, for its user would not know why.
+        Raises `InvalidInput` without a `word`, because the user would not know the reason.
         """
         if isinstance(word, str) and not word.strip():
             raise InvalidInput(
-                "no word is given",
+                "the comment is missing",
                 where="word",
-                remedy="say why in a few words: its user reads them",
+                remedy="write the reason in a few words for the user",
             )
         return await self._decide_approval(id, word, revision, approve=False)
 
@@ -58,17 +58,17 @@ class ApprovalCalls(ABC):
         return await self._caller.call(body, "approval_decide", ApprovalView)
 
     async def _waiting_id(self, part: str) -> str:
-        """Return the id of the request that waits, and whose id ends or begins with `part`."""
+        """Return the id of the waiting request whose id ends or begins with `part`."""
         waiting = await self.approvals()
         found = [each.id for each in waiting if is_part(part, each.id)]
         if len(found) > 1:
             raise InvalidInput(
-                f"{part} is a part of {len(found)} ids", where="id", remedy="write more of it"
+                f"{part} is part of {len(found)} ids", where="id", remedy="write more of it"
             )
         if not found:
             raise NotFound(
                 f"no request {part} waits for approval here",
                 where="id",
-                remedy="see `kalends admin requests`; what is decided is named by its whole id",
+                remedy="see `kalends admin requests`; for a decided request, write the whole id",
             )
         return found[0]

@@ -1,7 +1,7 @@
-"""Waiting for a request that is still open: its events are followed, and what changes is told.
+"""Waiting for an open request, by following its events and reporting changes.
 
-A wait may take days, so a broker that is away for a while ends it only after `AWAY_S_MAX`; the request
-itself goes on in any case.
+A wait may take days, so a broker that does not answer ends it only after `AWAY_S_MAX`. The request itself
+continues in any case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Progress = Callable[[calls.RequestView], object]
 """Called with a request while it waits; may be a coroutine function."""
 
 LOOK_AGAIN_S: Final = 5.0
-"""The longest without a look: another replica's events may not reach us, and places in line move on."""
+"""Maximum seconds between queries, because places in wait queues change and events may be missed."""
 
 AWAY_S_MAX: Final = 300.0
 
@@ -33,7 +33,7 @@ class Looks(Protocol):
 
 
 class Follower:
-    """Follows requests with the calls of `looks`; `clock` gives seconds that never go back."""
+    """Follower of requests by the calls of `looks`; `clock` gives seconds that never go back."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Follower:
     ) -> calls.RequestView:
         """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
-        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are to
-        approve it. `on_progress` is told each view of it
-        that differs from the one before, while it is open. Raises what the calls raise, but
-        `Unavailable` and `LimitExceeded` only after `AWAY_S_MAX` without an answer.
+        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are asked to
+        approve it. `on_progress` is called with each view of the open request that differs from the previous
+        one. Raises the errors of the calls, but `Unavailable` and `LimitExceeded` only after `AWAY_S_MAX`
+        without an answer.
         """
         deadline_s = None if wait_s is None else self._clock() + wait_s
         told, after = None, -1
@@ -89,7 +89,7 @@ class Follower:
     ) -> int:
         """Return the position after the next event; first the present position.
 
-        The place is known before the first look, so that nothing between the two is missed.
+        The position is known before the first query, so that no event between the two is missed.
         """
         wait_s = 0.0
         if told is not None:
@@ -102,6 +102,6 @@ class Follower:
 
 
 async def tell(on_progress: Progress | None, view: calls.RequestView) -> None:
-    """Call `on_progress`, if there is one, and wait for it where it is a coroutine function."""
+    """Call `on_progress`, if there is one, and await it if it is a coroutine function."""
     if on_progress is not None and inspect.isawaitable(answer := on_progress(view)):
         await answer

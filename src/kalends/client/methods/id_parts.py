@@ -15,7 +15,7 @@ _PART: Final = re.compile(r"[0-9a-f-]+")
 
 
 def id_or_part(given: object, listing: str) -> str:
-    """Return what was `given` in lower case; raises `InvalidInput` for what is no id, nor such a part of one.
+    """Return the `given` id in lower case; raises `InvalidInput` if it is neither an id nor a valid part.
 
     `listing` is the command that shows the ids.
     """
@@ -31,7 +31,7 @@ def id_or_part(given: object, listing: str) -> str:
 
 
 def is_whole(said: str) -> bool:
-    """Return whether this is a whole id."""
+    """Return whether `id` is a whole id."""
     return _WHOLE.fullmatch(said) is not None
 
 

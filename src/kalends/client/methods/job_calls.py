@@ -1,4 +1,4 @@
-"""The client's calls about jobs on a machine: to be asked of the machine's site, not of a broker."""
+"""The client's calls about jobs on a machine, for the machine's site, not for a broker."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class JobCalls(AgentCalls):
         """Return both ends in seconds UTC."""
 
     async def submit(self, job: JobRequest, *, key: str = "") -> job_calls.Submitted:
-        """Let `job` wait in its machine's queue; return it with its number. Durable when it answers.
+        """Submit `job` to its machine's queue; return it with its number, once it is durable.
 
         With `key` the call can be repeated over crashes of the caller: the same key gives the same job.
-        Raises `InvalidInput` for a job that can never run there, `NotAllowed` and `LimitExceeded` where
-        the owner's limits are in the way; then nothing was submitted.
+        Raises `InvalidInput` for a job that can never run there, `NotAllowed` and `LimitExceeded` if
+        the owner's limits refuse it; then nothing was submitted.
         """
         body = job_calls.SubmitJob(key=key or self.new_key(), job=checked_job(job))
         return await self._caller.call(body, "job_submit", job_calls.Submitted)
@@ -53,9 +53,9 @@ class JobCalls(AgentCalls):
         """Submit many jobs to one machine, and yield each with its number, in their order.
 
         A call takes up to a thousand jobs, and all of a call are durable when its first one is yielded. With
-        `key` it can be repeated, with the same jobs in the same order: what was submitted before is yielded,
-        and not submitted again. Raises for the first job that is refused what `submit` raises; `where` begins
-        with its place, ``jobs[3]``. Those before it are submitted, none behind it is.
+        `key` it can be repeated, with the same jobs in the same order: jobs that were submitted before are
+        yielded, and not submitted again. For the first job that is refused, raises like `submit`; `where`
+        begins with its place, ``jobs[3]``. Jobs before it are submitted, and none after it.
         """
         key, done = key or self.new_key(), 0
         listed = [checked_job(job) for job in jobs]
@@ -82,8 +82,9 @@ class JobCalls(AgentCalls):
     ) -> job_calls.Jobs:
         """Return jobs of `machine` ("": of all machines of the site), and the load of its machines.
 
-        "" is what waits or runs, in the order of the queue; ``over`` newest first, with numbers below
-        `before`. `everyone` adds the jobs of others, as far as the caller may see them.
+        `state` "" means waiting and running jobs, in the order of the queue; ``over`` the ended ones, newest
+        first, below the number `before`. `everyone` adds the jobs of others, as far as the caller may see
+        them.
         """
         body = job_calls.ListJobs(
             machine=machine, state=state, everyone=everyone, count=count, before=before
@@ -98,10 +99,10 @@ class JobCalls(AgentCalls):
     async def job_news(
         self, known: job_calls.JobView, *, wait_s: float = FOLLOW_WAIT_MS / 1000
     ) -> job_calls.JobNews:
-        """Return a job as soon as there is news beside what is `known` of it, or as it is after `wait_s`.
+        """Return a job when it differs from `known`, or as it is after `wait_s`.
 
-        News are another phase or attempt, and an expected start that has moved by more than a minute and
-        more than a tenth of the wait.
+        It differs by another phase or attempt, or by an expected start that has moved by more than a minute
+        and more than a tenth of the wait.
         """
         body = job_calls.WatchJob(
             machine=known.machine, job=known.job, phase=known.phase, attempt=known.attempt,
@@ -111,7 +112,7 @@ class JobCalls(AgentCalls):
         return await self._caller.call(body, "job_watch", job_calls.JobNews)
 
     async def watch_job(self, machine: str, number: int) -> AsyncIterator[job_calls.JobView]:
-        """Yield a job as it is, then whenever there is news of it (see `job_news`), until it is over."""
+        """Yield a job as it is, and then after each change (see `job_news`), until it has ended."""
         view = await self.job(machine, number)
         yield view
         while not view.end:
@@ -123,10 +124,10 @@ class JobCalls(AgentCalls):
     async def moved_jobs(
         self, machine: str, known: MovedJobs | None = None, *, wait_s: float = FOLLOW_WAIT_MS / 1000
     ) -> MovedJobs:
-        """Return which of the caller's jobs on `machine` have moved since the answer `known`.
+        """Return the caller's jobs on `machine` that have changed since the answer `known`.
 
-        Answers as soon as one has, or after `wait_s`. Without `known`, or where the site has been restarted
-        meanwhile, it answers at once, with `skipped`: look at the jobs, and ask what has moved since.
+        Answers as soon as one has changed, or after `wait_s`. Without `known`, or after a restart of the
+        site, answers at once with `skipped`: then list the jobs, and ask for changes since this answer.
         """
         body = WatchJobs(
             machine=machine,
@@ -139,10 +140,10 @@ class JobCalls(AgentCalls):
     async def watch_jobs(
         self, machine: str, *, until_over: bool = False
     ) -> AsyncIterator[job_calls.JobView]:
-        """Yield each job of the caller's that waits or runs on `machine`, then each that has moved, as it is.
+        """Yield each waiting or running job of the caller on `machine`, and then each job that has changed.
 
-        It is one call at a time, however many jobs there are; news tell no predictions. With `until_over`
-        it ends when no job waits or runs any more, else never.
+        Makes one call at a time, however many jobs there are; changed jobs have no predictions. With
+        `until_over`, ends when no job waits or runs any more; otherwise never.
         """
         known: set[int] = set()
         moved = await self.moved_jobs(machine)
@@ -164,14 +165,14 @@ class JobCalls(AgentCalls):
     ) -> job_calls.JobView:
         """Keep a waiting job back until it is released. Raises `Conflict` for one that has nodes.
 
-        With `array` all of its array that wait.
+        With `array`, all waiting jobs of its array.
         """
         return await self._change_job(machine, number, "hold", array=array)
 
     async def release_job(
         self, machine: str, number: int, *, array: bool = False
     ) -> job_calls.JobView:
-        """Let a held job wait for nodes, whatever its user has held it for. With `array` all of its array."""
+        """Return a held job to the queue. With `array`, all jobs of its array."""
         return await self._change_job(machine, number, "release", array=array)
 
     async def kill_job(
@@ -190,9 +191,9 @@ class JobCalls(AgentCalls):
         wait_s: float = 0.0,
         attempt: int = 0,
     ) -> JobOutput:
-        """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs.
+        """Return a piece of a job's output, from byte `offset` on; waits for more while the job runs.
 
-        Of its last start, or of that with the number `attempt`. Raises `NotFound` for one that there was not.
+        From the last attempt, or from number `attempt`. Raises `NotFound` if there was no such attempt.
         """
         body = ReadOutput(
             machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s),
@@ -208,9 +209,9 @@ class JobCalls(AgentCalls):
         stream: Literal["output", "error"] = "output",
         attempt: int = 0,
     ) -> AsyncIterator[bytes]:
-        """Yield what a job writes, as it writes it, from the beginning to its end.
+        """Yield the output of a job as it is written, from the beginning to its end.
 
-        If it starts again, what that start writes follows. With `attempt` it ends with that start.
+        If the job starts again, the output of that attempt follows. With `attempt`, ends with that attempt.
         """
         offset = before = 0
         while True:
@@ -219,7 +220,7 @@ class JobCalls(AgentCalls):
                 attempt=attempt,
             )  # fmt: skip
             if offset and piece.attempt != before:
-                offset, before = 0, piece.attempt  # Another start, with a file of its own.
+                offset, before = 0, piece.attempt  # Another attempt writes to another file.
                 continue
             before = piece.attempt
             if piece.data:
@@ -237,14 +238,14 @@ class JobCalls(AgentCalls):
         size: tuple[int, int] = (24, 80),
         whole: bool = False,
     ) -> JobTerminal:
-        """Return a place at the terminal of a job that runs; to be detached from, or used by ``async with``.
+        """Attach to the terminal of a running job; detach from it, or use it by ``async with``.
 
-        With `keys` it takes the keys from whoever has them, in a window of `size` (rows, columns); else it
-        only looks on. It begins with what was written last; with `whole` with all of it, and skips nothing
-        either after a line that was lost for long. Raises `Conflict` for a job that does not run,
-        `InvalidInput` for one without a terminal, `NotAllowed` for somebody else's.
+        With `keys`, takes the keyboard from the terminal that has it, for a window of `size` (rows, columns);
+        otherwise only watches. Begins with the last output; with `whole`, with all of it, and then skips
+        nothing after a connection that was lost for long. Raises `Conflict` for a job that does not run,
+        `InvalidInput` for one without a terminal, `NotAllowed` for another user's job.
         """
-        # Imported here because its lines need aiohttp, which takes longer to load than all other calls.
+        # Imported here because it needs aiohttp, which takes longer to load than all other calls.
         from kalends.client.terminals.job_terminal import JobTerminal
 
         rows, columns = size
@@ -258,9 +259,9 @@ class JobCalls(AgentCalls):
     async def job_usage(
         self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
     ) -> job_calls.UsageView:
-        """Return the node-seconds that jobs used which were over in ``[start, end)``, by user and project.
+        """Return the node-seconds of jobs that ended in ``[start, end)``, by user and project.
 
-        Where a batch system is behind the resource, its `slots` are those reserved and used there.
+        If a batch system is behind the resource, `slots` are the node-seconds reserved and used there.
         """
         first, last = self.period_s(start, end)
         body = job_calls.ShowUsage(machine=machine, start=first, end=last, everyone=everyone)
@@ -278,7 +279,7 @@ class JobCalls(AgentCalls):
     ) -> slot_calls.SlotPage:
         """Return a page of the reservations of a batch system that end in ``[start, end)``, and their use.
 
-        The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
+        The first page, or the one after `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
         first, last = self.period_s(start, end)
         body = slot_calls.ReadSlots(
@@ -299,9 +300,9 @@ class JobCalls(AgentCalls):
         count: int = 1_000,
         after: history_calls.HistoryPage | None = None,
     ) -> history_calls.HistoryPage:
-        """Return a page of the jobs that were over (or submitted, or had nodes) in ``[start, end)``.
+        """Return a page of the jobs that ended (or were submitted, or had nodes) in ``[start, end)``.
 
-        The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
+        The first page, or the one after `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
         first, last = self.period_s(start, end)
         body = history_calls.ReadHistory(
@@ -343,14 +344,14 @@ class JobCalls(AgentCalls):
                 yield row
 
     async def machine_plan(self, machine: str) -> job_calls.MachinePlan:
-        """Return the schedule of a machine: what runs, what waits at its latest start, what is reserved."""
+        """Return the schedule of a machine: running jobs, waiting jobs (latest starts) and reservations."""
         body = job_calls.ShowPlan(machine=machine)
         return await self._caller.call(body, "machine_plan", job_calls.MachinePlan)
 
     async def machine_gaps(self, machine: str) -> job_calls.MachineGaps:
-        """Return which jobs of yours would start on a machine at once: how many nodes until when.
+        """Return the gaps in which your jobs would start on a machine at once: numbers of nodes, and ends.
 
-        Raises `Unavailable` while that is worked out for the first time.
+        Raises `Unavailable` while they are computed for the first time.
         """
         body = job_calls.FindGaps(machine=machine)
         return await self._caller.call(body, "machine_gaps", job_calls.MachineGaps)
@@ -358,9 +359,10 @@ class JobCalls(AgentCalls):
     async def machine_delays(
         self, machine: str, nodes: int, duration: Duration, starts: Collection[Time]
     ) -> delay_calls.MachineDelays:
-        """Return which waiting jobs a reservation of `nodes` nodes for `duration` would delay, at each start.
+        """Return the waiting jobs that a reservation of `nodes` nodes for `duration` would delay.
 
-        At most ten starts. Raises `NotFound` where no jobs run, and `Unavailable`.
+        One list for each start, of at most ten. Raises `NotFound` if the resource is not a machine, and
+        `Unavailable`.
         """
         body = delay_calls.FindDelays(
             machine=machine,
@@ -393,7 +395,7 @@ class JobCalls(AgentCalls):
         return await self._caller.call(body, "machine_policy", job_calls.MachineLoad)
 
     async def replan(self, machine: str) -> job_calls.NewPlan:
-        """Make the plan of a machine anew, and return the promises void by it; needs the scope ``admin``."""
+        """Recompute a machine's plan; return promises that no longer hold. Needs the scope ``admin``."""
         body = job_calls.Replan(machine=machine)
         return await self._caller.call(body, "machine_replan", job_calls.NewPlan)
 

@@ -17,7 +17,7 @@ ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 PAGE: Final = 1_000
 
 LOOKED_AT_MAX: Final = 10_000
-"""Parts of ids are looked up in so many of the newest requests."""
+"""Number of the newest requests among which parts of ids are looked up."""
 
 SHOWN_MAX: Final = 5
 
@@ -25,14 +25,14 @@ SHOWN_MAX: Final = 5
 class ListingCalls(AgentCalls):
     """The part of `kalends.Client` that looks at requests.
 
-    Wherever an id is asked for, its beginning or its end will do, of four characters or more.
+    An id may be given by its beginning or its end, of four characters or more.
     """
 
     async def full_id(self, id: str) -> str:
         """Return the id of the caller's request, or of a change under way, that begins or ends with `id`.
 
-        Raises `InvalidInput` for a text that is no id, is too short, or is part of several ids; `NotFound`
-        if none of the newest ten thousand requests has it.
+        Raises `InvalidInput` for a text that is not an id, is too short, or is part of several ids;
+        `NotFound` if none of the newest ten thousand requests has it.
         """
         wanted = id_or_part(id, "kalends list")
         if is_whole(wanted):
@@ -72,7 +72,8 @@ class ListingCalls(AgentCalls):
     ) -> AsyncIterator[calls.RequestView]:
         """Yield the caller's reservations, newest first: all of them, each page when it is needed.
 
-        With another `state` what is in that one, and with "" every request. `everyone` is as for `list`.
+        With another `state`, yields requests in that state; with "", every request. `everyone` is as for
+        `list`.
         """
         async for view in self._each(state, everyone, "", None):
             yield view
@@ -96,7 +97,7 @@ class ListingCalls(AgentCalls):
         return calls.RequestViews(page.requests)
 
     async def waiting_list(self) -> calls.RequestViews:
-        """Return the caller's requests that are in line or on a waiting list, newest first."""
+        """Return the caller's requests in a wait queue or on a waiting list, newest first."""
         views = [view async for view in self._each("open", False, "", None)]
         return calls.RequestViews(view for view in views if view.waiting is not None)
 

@@ -1,4 +1,4 @@
-"""The client's calls about notices: where the caller is told what others make of requests."""
+"""The client's calls about notices: the addresses for changes of requests by others."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ class NoticeCalls(ABC):
         """Makes the calls."""
 
     settings: ClientSettings
-    """Their zone is the one in which times are told unless another is named."""
+    """The settings, whose zone is the default for times in notices."""
 
     async def notice_addresses(self) -> tuple[NoticeAddressView, ...]:
-        """Return where the caller is told."""
+        """Return the caller's addresses for notices."""
         body = ListNoticeAddresses()
         return (await self._caller.call(body, "notify_list", NoticeAddresses)).addresses
 
     async def add_notice_address(
         self, to: str = "", *, zone: str | ZoneInfo | None = None
     ) -> NoticeAddressView:
-        """Have the caller told at `to` too: a mail address ("": the caller's own), or a webhook's URL.
+        """Add `to` for notices: a mail address ("": the caller's own), or a webhook's URL.
 
-        Times are told in `zone` (None: this client's). The answer for a webhook has its `secret`, which is
-        told this once; repeating the call makes a new one. Raises `NotAllowed` for what the broker's operator
-        does not allow.
+        Times in notices are in `zone` (None: this client's). The answer for a webhook has its `secret`, which
+        is shown only once; repeating the call makes a new one. Raises `NotAllowed` for an address that the
+        broker's operator does not allow.
         """
         body = AddNoticeAddress(to=to, zone=str(zone or self.settings.zone))
         return await self._caller.call(body, "notify_add", NoticeAddressView)
 
     async def remove_notice_address(self, to: str = "") -> NoticeAddressView:
-        """Have the caller told no more at `to`; raises `NotFound` where that is so already."""
+        """Remove the address `to`; raises `NotFound` if it is not one of the caller's."""
         return await self._caller.call(NoticeAddressRef(to=to), "notify_remove", NoticeAddressView)
 
     async def test_notice_address(self, to: str = "") -> NoticeAddressView:
-        """Have a test notice sent to `to`; it may take some seconds to come."""
+        """Send a test notice to `to`; it may take some seconds to arrive."""
         return await self._caller.call(NoticeAddressRef(to=to), "notify_test", NoticeAddressView)

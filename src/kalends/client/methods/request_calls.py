@@ -45,7 +45,7 @@ COPIES_MAX: Final = 100
 
 
 class _BookingOptions(NamedTuple):
-    """What the calls that book have in common beside their request, see `RequestCalls.book`."""
+    """Common arguments of the calls that book, in addition to the request; see `RequestCalls.book`."""
 
     patience: calls.Patience
     give_up_at: Time | None
@@ -60,7 +60,7 @@ class RequestCalls(ListingCalls):
     @property
     @abstractmethod
     def _follower(self) -> Follower:
-        """Waits for what is open."""
+        """Waits for open requests."""
 
     @abstractmethod
     def time_s(self, when: Time) -> int:
@@ -85,18 +85,17 @@ class RequestCalls(ListingCalls):
     ) -> calls.RequestView:  # fmt: skip
         """Book all of `request` or nothing; arguments as for `request`, and further ones.
 
-        `patience` says what it may wait for: nothing ("none"), what others hold and may give up, and sites
-        that do not answer ("held", the default), or also what is taken, until somebody cancels ("taken":
-        waiting lists); it gives up at `give_up_at` (default: a minute for what is held, the last possible
-        start for what is taken). `key` makes it safe to repeat (default: a new one). `on_progress` is called
-        with the request while it waits, each time that something has changed.
+        `patience` is what the request may wait for: nothing ("none"); slots that others hold, and sites that
+        do not answer ("held", the default); or also locked slots, on waiting lists ("taken"). It gives up at
+        `give_up_at` (default: after a minute for held slots, at the last possible start for locked ones).
+        `key` makes the call safe to repeat (default: a new one). `on_progress` is called with the waiting
+        request after each change.
 
-        The answer's state is ``reserved``, or ``open`` when it is still being decided after
-        `wait_s` (default: 30; None: wait until it is settled), or at once when it waits for the approval of
-        owners; then it goes on by itself, and `wait`
-        waits on. Raises what stood in the way: `NoCommonTime`, `NotAllowed`, `LostRace`, ...; then
-        nothing is booked. An `agent` that fails stops nothing, unless `agent_must_run`: the sites choose
-        for it, `agent_failed` names them, and `why` tells what went wrong.
+        The answer's state is ``reserved``, or ``open`` if it is still being decided after `wait_s` (default:
+        30; None: wait until it is settled), or waits for the approval of owners. An open request continues
+        on its own, and `wait` waits for it. Raises the reason for a failure: `NoCommonTime`, `NotAllowed`,
+        `LostRace`, ...; then nothing is booked. If an `agent` fails, its site chooses, unless
+        `agent_must_run`: `agent_failed` names these sites, and `why` shows the error.
         """
         script = named_script(agent)
         wanted = self.request(
@@ -117,8 +116,8 @@ class RequestCalls(ListingCalls):
     ) -> calls.RequestView:  # fmt: skip
         """Hold the slots of `request` for `keep`, to `lock` or `release` them by id.
 
-        With patience "taken" they are held for `keep` from the moment they are free. An older
-        request may want them meanwhile: `recalled_until` then says until when `lock` still wins.
+        With patience "taken" they are held for `keep` from the moment they are free. An older request may
+        recall them: then `lock` must come before `recalled_until`.
         """
         keep_s = length_s(keep, where="keep", longest_s=limits.HOLD_MS_MAX // 1000)
         script = named_script(agent)
@@ -142,17 +141,17 @@ class RequestCalls(ListingCalls):
         patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
         wait_s: float | None = 30.0, on_progress: Progress | None = None,
     ) -> calls.RequestView:  # fmt: skip
-        """Book all of `request`, and have `job` run on each of its machines, all parts at the same time.
+        """Book all of `request`, and run `job` on each of its machines, all parts at the same time.
 
         `jobs` names other jobs for some of the machines; without `job` nothing runs on the rest, which are
-        only booked. A job has the nodes and the time of its slot, whatever it says of them. All parts start
-        in one moment, once all have their nodes, or none does; if one does not end with exit status 0, is
-        killed, or cannot start, the others are ended, and the reservation is cancelled. When all have ended
-        well, what is left of all slots is given back, unless one of the jobs has `keep_slot`; then
-        `parts_ended_at` tells when.
+        only booked. A job has the nodes and the time of its slot, not those in the job itself. All parts
+        start together, once all have their nodes, or none does. If one is killed, cannot start, or does not
+        end with exit status 0, the others are ended, and the reservation is cancelled. When all have ended
+        with 0, the rest of all slots is released, unless one of the jobs has `keep_slot`; `parts_ended_at`
+        is that time.
 
-        Other arguments as for `book`, of which `duration` is left out where it is that of `job`. `parts` of
-        the answer say which job each part is: ask the site of its machine about it.
+        Other arguments as for `book`; `duration` may be left out if it is that of `job`. `parts` of the
+        answer are the jobs of the parts: call the site of the machine for one.
         """
         jobs = by_name(jobs, where="jobs")
         each = [
@@ -177,27 +176,28 @@ class RequestCalls(ListingCalls):
         at_most_once: bool = False, redundant: bool = False, by_limits: bool = False,
         key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
     ) -> calls.RequestView:  # fmt: skip
-        """Let sites bid for `job`, which names no machine, and submit it where it ends first.
+        """Ask sites to bid for `job`, which names no machine, and submit it where it ends first.
 
-        `on` are attributes that a machine must have, as in requests (``memory>=64, site=sdsc``); a site that
-        cannot end it by `end_by` does not count. `prefer` says what it is worth to have it on some machines:
-        with ``{"site=sdsc": "30m"}`` it may end half an hour later there; what a machine meets is added up.
-        The sites `homes` are always asked. With `implementations` each machine is asked for the one that
-        would end first there, whose program, nodes and limit replace those of `job`: `implementations_in` and
-        `job_of` (`kalends.client.inputs.implementation_file`) read them from a file. `pick` is the source of
-        a script whose ``pick(bids)`` orders the bids; one that fails changes nothing.
+        `on` are required attributes of the machine, as in requests (``memory>=64, site=sdsc``); bids that
+        end after `end_by` do not count. `prefer` are attributes and the delay that they are worth: with
+        ``{"site=sdsc": "30m"}`` the job may end half an hour later there; delays of several attributes are
+        added. The sites `homes` are always asked. With `implementations` each machine is asked for the one
+        that would end first there, whose program, nodes and limit replace those of `job`:
+        `implementations_in` and `job_of` (`kalends.client.inputs.implementation_file`) read them from a
+        file. `pick` is the source of a script whose ``pick(bids)`` orders the bids; a script that fails
+        changes nothing.
 
-        With `at_most_once` the broker writes down where it starts before it does: then it starts nowhere
-        else, whatever fails; it waits while the broker is away. A `redundant` job has a place at two sites
-        (at one, where nobody else bids), and starts once, at the first that comes up. A job with `rerun` may
-        start again elsewhere, when it is moved (`place_elsewhere`), its site is drained, or that is lost;
-        never twice at a time, but where its site is lost, and not even there with `at_most_once`. Bids are
-        compared by how long your last jobs have run; with `by_limits` as if this one ran to its limit. `key`
-        makes it safe to repeat (default: a new one).
+        With `at_most_once` the broker stores the place of the start before the job starts. Then it starts
+        nowhere else, whatever fails, and waits while the broker is down. A `redundant` job has a place at two
+        sites (at one, if no other bids), and starts once, at the first that can. A job with `rerun` may start
+        again elsewhere, if it is moved (`place_elsewhere`), or its site is drained or lost. It never runs
+        twice at a time, except if its site is lost, and not even then with `at_most_once`. Bids are compared
+        by the run times of your last jobs; with `by_limits`, by the limit of this one. `key` makes the call
+        safe to repeat (default: a new one).
 
-        `placed` of the answer says where the job is: ask its site about it (`job`, `watch_job`). The state is
-        ``open`` when it is still being decided after `wait_s`; then `wait` waits on. Raises what stood in the
-        way, `NotFound` where no machine could ever run it; then it is nowhere.
+        `placed` of the answer is the place of the job: call its site (`job`, `watch_job`). The state is
+        ``open`` if the job is still being decided after `wait_s`; then `wait` waits for it. Raises the reason
+        for a failure, `NotFound` if no machine could ever run the job; then it is queued nowhere.
         """
         checked_job(job)
         once = job.at_most_once or at_most_once or (redundant and not job.rerun)
@@ -226,12 +226,12 @@ class RequestCalls(ListingCalls):
         patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
         wait_s: float | None = 30.0, on_progress: Progress | None = None,
     ) -> list[calls.RequestView]:  # fmt: skip
-        """Book `request` `count` times over: independent copies, each all or nothing by itself.
+        """Book `request` `count` times: independent copies, each all or nothing.
 
         Other arguments as for `book`. Copy n has the key ``KEY-n``, so that a repeated call books
-        each copy once. The views come in that order, those of copies that failed among them, with
-        their `problem`. Raises what is wrong with all of them; and what went wrong with some call,
-        after all have ended: then `resolve` tells what became of each key.
+        each copy once. The views are in that order, with those of failed copies, which have a `problem`.
+        Raises errors of all copies at once; and the error of one call after all have ended: then `resolve`
+        returns the outcome of each key.
         """
         if not isinstance(count, int) or not 1 <= count <= COPIES_MAX:
             raise InvalidInput(
@@ -259,9 +259,8 @@ class RequestCalls(ListingCalls):
     ) -> calls.RequestView:
         """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
-        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are to
-        approve it. Raises what stood in its way, as `book`
-        does, and nothing is booked then.
+        With `until_listed` also once it is on waiting lists, with `until_asked` once owners are asked to
+        approve it. Raises the reason for a failure, like `book`; then nothing is booked.
         """
         if wait_s is not None:
             milliseconds(wait_s)
@@ -278,7 +277,7 @@ class RequestCalls(ListingCalls):
     async def resolve(self, key: str) -> calls.RequestView:
         """Settle an `OutcomeUnknown`: the request made with `key`, in whatever state it is now.
 
-        Raises `NotFound` when it never arrived: it is safe to send it again with the same key.
+        Raises `NotFound` if the call never arrived: it is safe to send it again with the same key.
         """
         return await self._caller.call(calls.ByKey(key=key), "by_key", calls.RequestView)
 
@@ -287,8 +286,8 @@ class RequestCalls(ListingCalls):
     async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[calls.Event]:
         """Yield the events of the caller's requests (or of `id`); never end by itself.
 
-        Goes on after event number `after` (to resume), or from now on; lost connections are made
-        again without missing an event.
+        Begins after event number `after` (to resume), or with the present; reconnects after lost connections
+        without missing an event.
         """
         id = await self.full_id(id) if id else ""
         wait_s = 0.0 if after < 0 else WATCH_WAIT_S
@@ -301,7 +300,7 @@ class RequestCalls(ListingCalls):
     async def events(
         self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
     ) -> calls.Events:
-        """Return one look for `watch`: what happened after event number `after`, -1 for from now on."""
+        """Return one batch for `watch`: the events after number `after`, or after the present for -1."""
         id = await self.full_id(id) if id else ""
         body = calls.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "watch", calls.Events)
@@ -319,7 +318,7 @@ class RequestCalls(ListingCalls):
     ) -> tuple[calls.RequestView, ...]:
         """Return the view of one booking for each of `numbers`, which ends its key.
 
-        Held where `hold_s` is given.
+        Holds instead of booking if `hold_s` is given.
         """
         asked = calls.Book(
             key=options.key or self.new_key(),

@@ -1,1 +1,1 @@
-"""The near end of the terminal of a job."""
+"""The client's end of the terminal of a job."""

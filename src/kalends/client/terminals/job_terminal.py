@@ -1,7 +1,7 @@
-"""A place at the terminal of a job: it outlives the lines that it is reached by.
+"""An attachment to the terminal of a job, which survives lost connections.
 
-When a line is lost, the next one is opened by itself. What was written meanwhile is read then, and what was
-typed and never came is sent once more; nothing is shown or typed twice.
+A lost connection is opened again automatically. Then output of the meantime is read, and input that did not
+arrive is sent again. Nothing is shown or typed twice.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from kalends.core.errors import Conflict
 T = TypeVar("T")
 
 AWAY_S_MAX: Final = 300.0
-"""A site that does not answer for so long is given up."""
+"""Seconds without an answer after which a site is given up."""
 
 LOOK_AGAIN_S: Final = 0.2
-"""How often a job is looked at whose terminal is gone, and whose end is not known yet."""
+"""Seconds between queries of a job whose terminal has ended, until its end is known."""
 
 
 class JobLooks(Protocol):
-    """The calls that a terminal needs besides its own line."""
+    """The calls that a terminal needs in addition to its own connection."""
 
     async def job(self, machine: str, number: int) -> JobView: ...
     async def job_output(self, machine: str, number: int, *, offset: int = 0) -> JobOutput: ...
 
 
 class JobTerminal:
-    """What a job shows, and what is typed for it; `Client.attach` makes one.
+    """Output and keyboard input of a job; `Client.attach` makes one.
 
-    `at_keys` says whether what is typed here counts: it does from the one who asked for the keys last.
+    `at_keys` is whether input from here counts: the one who asked last has the keyboard.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class JobTerminal:
     ) -> None:
         self.at_keys = False
         self.attached = 0
-        """How many are attached, this one included."""
+        """Number of attached terminals, including this one."""
         self.missed_bytes = 0
-        """Output that was neither here nor kept at the site, and so was skipped in spite of `whole`."""
+        """Bytes of output that neither arrived nor were stored at the site, skipped even with `whole`."""
         self._jobs = jobs
         self._sender = sender
         self._wish = wish
@@ -68,11 +68,11 @@ class JobTerminal:
         self._attempt = 0
         self._typed = TypedStream()
         self._pieces: deque[tuple[int, bytes]] = deque()
-        """Output that has come, with its place in all output."""
+        """Received output, with its position in all output."""
         self._next = 0
-        """The place of what comes next."""
+        """The position of the next output to receive."""
         self._seen = 0
-        """The place up to which all has been read."""
+        """The position up to which all output has been read."""
         self._over = False
         self._job_over = False
         self._changed = asyncio.Event()
@@ -84,7 +84,7 @@ class JobTerminal:
         await self.detach()
 
     async def join(self) -> None:
-        """Open a line, and hear who is at the keys; `Client.attach` has done it. Raises as that does."""
+        """Open a connection, and learn who has the keyboard; `Client.attach` calls this. Raises like it."""
         while not (self._typed.settled or self._over):
             if self._line is None:
                 self._line = await self._persist(
@@ -93,10 +93,10 @@ class JobTerminal:
             await self._hear(self._line)
 
     async def read(self) -> bytes:
-        """Return what the job writes next; b"" when it is over, or after `detach`.
+        """Return the next output of the job; b"" when it has ended, or after `detach`.
 
-        Joins again where the line was lost. Raises `Unavailable` after `AWAY_S_MAX` without an answer, and
-        what the site refuses then.
+        Attaches again if the connection was lost. Raises `Unavailable` after `AWAY_S_MAX` without an answer,
+        and the site's error if it refuses.
         """
         while True:
             if self._pieces:
@@ -112,9 +112,10 @@ class JobTerminal:
                 return piece
 
     async def write(self, data: bytes) -> None:
-        """Type `data`. Waits while the program takes nothing and while the line is lost.
+        """Send `data` as keyboard input. Waits while the program reads nothing, or the connection is lost.
 
-        So `read` must be under way. Raises `Conflict` when another has taken the keys, or all is over.
+        So `read` must be under way. Raises `Conflict` if another terminal has taken the keyboard, or after
+        the end.
         """
         if self._typed.ended:
             raise Conflict("its input has ended", where="terminal")
@@ -125,18 +126,18 @@ class JobTerminal:
                 await self._say(TypedKeys(data=piece))
 
     async def end_input(self) -> None:
-        """Tell the program that nothing more is typed; raises `Conflict` as `write`."""
+        """Send the end of input; raises `Conflict` like `write`."""
         await self._room()
         if self._typed.end():
             await self._say(InputEnd())
 
     async def resize(self, rows: int, columns: int) -> None:
-        """Tell the size of the window: it counts from the one at the keys, also after a lost line."""
+        """Send the size of the window, which counts while this terminal has the keyboard."""
         self._wish = msgspec.structs.replace(self._wish, rows=rows, columns=columns)
         await self._say(WindowSize(rows=rows, columns=columns))
 
     async def detach(self) -> None:
-        """Leave. The job goes on, and `read` ends; a second call does nothing."""
+        """Detach. The job continues, and `read` ends; a second call does nothing."""
         self._over = True
         self._pieces.clear()
         self._changed.set()
@@ -145,15 +146,17 @@ class JobTerminal:
             await line.close()
 
     async def _room(self) -> int:
-        """Return how many bytes may be typed now, above 0."""
+        """Return how many bytes may be sent now, above 0."""
         while self.at_keys and not self._over and self._typed.room <= 0:
             self._changed.clear()
             await self._changed.wait()
         if self._over:
-            raise Conflict("the job is over, or was detached from", where="terminal")
+            raise Conflict("the job has ended, or this terminal was detached", where="terminal")
         if not self.at_keys:
             raise Conflict(
-                "somebody else is at the keys", where="terminal", remedy="attach again to take them"
+                "another terminal has the keyboard",
+                where="terminal",
+                remedy="attach again to take it",
             )
         return self._typed.room
 
@@ -168,7 +171,7 @@ class JobTerminal:
         try:
             await self.join()
         except Conflict:
-            # It has ended, or waits for its next attempt.
+            # The job has ended, or waits for its next attempt.
             wish = self._wish
             view = await self._persist(lambda: self._jobs.job(wish.machine, wish.job))
             self._job_over = bool(view.end)
@@ -178,7 +181,7 @@ class JobTerminal:
                 self._begin_attempt(view.attempt)
 
     async def _hear(self, line: TerminalLine) -> None:
-        """Take one frame, or notice that the line is lost."""
+        """Handle one frame, or the loss of the connection."""
         frame = await line.next()
         if isinstance(frame, ScreenHistory):
             if frame.attempt != self._attempt:
@@ -213,12 +216,12 @@ class JobTerminal:
             await self._say(InputEnd())
 
     def _begin_attempt(self, attempt: int) -> None:
-        """All counts begin anew with an attempt."""
+        """Reset all counts for a new attempt."""
         self._attempt, self._seen = attempt, 0
         self._typed = TypedStream()
 
     async def _piece(self) -> bytes:
-        """Return the next output that has come, or what is missing before it."""
+        """Return the next received output, or fetch missing output before it."""
         start, data = self._pieces[0]
         if self._whole and self._seen < start:
             missing = (await self._kept())[: start - self._seen]
@@ -233,14 +236,14 @@ class JobTerminal:
         return fresh
 
     async def _rest(self) -> bytes:
-        """Return what a job that is over has written after all that was read."""
+        """Return the rest of the output of an ended job."""
         piece = await self._kept()
         self._seen += len(piece)
         self._over = not piece
         return piece
 
     async def _kept(self) -> bytes:
-        """Return a piece of what the site has kept of the output."""
+        """Return a piece of the output stored at the site."""
         wish, seen = self._wish, self._seen
         kept = await self._persist(
             lambda: self._jobs.job_output(wish.machine, wish.job, offset=seen)

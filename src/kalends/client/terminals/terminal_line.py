@@ -24,7 +24,7 @@ _FRAMES: Final = msgspec.msgpack.Decoder(ToOnlooker)
 
 
 class TerminalLine:
-    """It is lost when `next` returns None; what is said on a lost line goes nowhere."""
+    """A connection; it is lost when `next` returns None, and then drops what is sent."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
         self._socket = socket
@@ -32,7 +32,7 @@ class TerminalLine:
 
     @classmethod
     async def opened(cls, sender: CallSender, wish: AttachTerminal) -> Self:
-        """Return a line on which `wish` was granted; raises `ConnectionFailed`, or what the site refuses."""
+        """Return a connection that granted `wish`; raises `ConnectionFailed`, or the site's refusal."""
         line = cls(await sender.open_socket(TERMINALS_PATH))
         try:
             await line.say(wish)
@@ -48,12 +48,12 @@ class TerminalLine:
         return line
 
     async def say(self, frame: AttachTerminal | FromOnlooker) -> None:
-        # Whoever listens notices that the line is lost.
+        # The reader notices that the connection is lost.
         with contextlib.suppress(aiohttp.ClientError, OSError):
             await self._socket.send_bytes(codec.encode_msgpack(frame))
 
     async def next(self) -> ToOnlooker | None:
-        """Return what the site says next; raises `KalendsError` for what is none of its frames."""
+        """Return the next frame of the site; raises `KalendsError` for invalid ones."""
         if self._first is not None:
             first, self._first = self._first, None
             return first
@@ -66,7 +66,7 @@ class TerminalLine:
             return None
         except InvalidInput as error:
             raise KalendsError(
-                f"the server says what is no frame: {error.where}: {error.detail}",
+                f"the server sent an invalid frame: {error.where}: {error.detail}",
                 where="terminal",
                 remedy="use the same version of client and server",
             ) from error

@@ -1,4 +1,4 @@
-"""What was typed and may not have come yet: each byte reaches its program once, over any number of lines."""
+"""Keyboard input that may not have arrived: each byte reaches its program once, over any connections."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from kalends.contract.terminal_frames import KEYS_BYTES_MAX
 
 
 class TypedStream:
-    """The keys of one client for one attempt. The site counts all that was ever typed, and tells it.
+    """The keyboard input of one client for one attempt. The site counts all input, and reports the count.
 
-    While nobody else takes the keys, what the count has grown by since this client took them is its own.
+    While no other terminal takes the keyboard, all growth of the count is input of this client.
     """
 
     def __init__(self, *, settled: bool = False) -> None:
         self.settled = settled
-        """Whether the count has been told on the present line: what is typed before is sent after that."""
+        """Whether the count was reported on the present connection; input is sent only after that."""
         self.ended = False
         self._unheard = bytearray()
         self._pending = 0
@@ -22,22 +22,22 @@ class TypedStream:
 
     @property
     def room(self) -> int:
-        """Bytes that may be typed now."""
+        """Return how many bytes may be typed now."""
         return KEYS_BYTES_MAX - len(self._unheard) - self._pending
 
     def type(self, keys: bytes) -> bool:
-        """Take `keys`; return whether they are to be sent now."""
+        """Take `keys`; return whether to send them now."""
         self._unheard += keys
         self._typed += len(keys)
         return self.settled
 
     def end(self) -> bool:
-        """Nothing more is typed; return whether that is to be said now."""
+        """End the input; return whether to send the end now."""
         self.ended = True
         return self.settled
 
     def hear(self, typed: int, pending: int) -> tuple[bytes, bool]:
-        """Take the site's counts; return what is to be sent once more, and whether the end is."""
+        """Take the site's counts; return the input to send again, and whether to send the end again."""
         fresh, self.settled = not self.settled, True
         if self._before is None:
             self._before = typed

@@ -1,1 +1,1 @@
-"""Ways to a server: HTTP for one call, a WebSocket for many, and when a call is tried again."""
+"""Transports to a server: HTTP for one call, a WebSocket for many; and the rules of retries."""

@@ -1,4 +1,4 @@
-"""The way to the server: opened by the first call, and again by the first one in another event loop."""
+"""The connections of a client: opened by the first call, and again by the first one in another event loop."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kalends.client.transports.transport import Transport
 
 
 class CallLine:
-    """The connections of one client. One that is forgotten unclosed closes them by itself."""
+    """The connections of one client; also closed if the client is forgotten unclosed."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._open: _OpenLine | None = None
 
     def sender(self) -> CallSender:
-        """Return what makes calls in the running event loop, opened if need be; raises `InvalidInput`."""
+        """Return the sender of calls in the running event loop, opened if need be; raises `InvalidInput`."""
         loop = asyncio.get_running_loop()
         if self._open is None or self._open.loop is not loop:
-            # Connections belong to the loop that opened them: those of another one are of no use here.
+            # Connections belong to the loop that opened them; those of another loop cannot be used here.
             self._leave()
             transport = self._settings.open_transport()
             sender = self._settings.sender(transport)
@@ -44,7 +44,7 @@ class CallLine:
             await opened.transport.close()
 
     def end(self) -> None:
-        """Close what is open at the end of the program; a loop that stands still goes on for that."""
+        """Close open connections at the end of the program; a stopped loop is run again for that."""
         opened = self._open
         if opened is None or opened.loop.is_running() or opened.loop.is_closed():
             self._leave()
@@ -67,7 +67,7 @@ class _OpenLine(NamedTuple):
 
 
 def _leave(transport: Transport, loop: asyncio.AbstractEventLoop) -> None:
-    """Close what nobody will use any more, where its loop still runs; what a loop has left is let go of."""
+    """Close unused connections if their loop still runs; those of ended loops are abandoned."""
     if loop.is_closed():
         transport.abandon()
         return
@@ -78,14 +78,14 @@ def _close_in(loop: asyncio.AbstractEventLoop, transport: Transport) -> None:
     task = loop.create_task(transport.close())
     _CLOSING.add(task)
     task.add_done_callback(_CLOSING.discard)
-    # A loop that ends meanwhile cancels it.
+    # A loop that ends in the meantime cancels the task.
     task.add_done_callback(lambda _: transport.abandon())
 
 
 _LINES: weakref.WeakSet[CallLine] = weakref.WeakSet()
 
 _CLOSING: set[asyncio.Task[None]] = set()
-"""The event loop itself keeps no task."""
+"""References to tasks, because an event loop keeps none."""
 
 
 @atexit.register

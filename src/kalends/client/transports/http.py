@@ -1,4 +1,4 @@
-"""Calls over plain HTTP: one request each, bodies in MessagePack. What the command line uses."""
+"""Calls over plain HTTP, as the command line makes them: one request each, bodies in MessagePack."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 _SAFE: Final = "/%:@!$&'()*+,;=~?"
-"""What stands in a path as it is."""
+"""Characters that are not escaped in a path."""
 
 
 class HttpTransport:
@@ -60,7 +60,7 @@ class HttpTransport:
         return _understood(answer, url)
 
     async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
-        # Imported here because it takes long to load, and few commands need one.
+        # Imported here because it takes long to load, and few commands need a WebSocket.
         from kalends.client.transports import sockets
 
         if self._sockets is None:
@@ -94,7 +94,7 @@ class HttpTransport:
                 self._give_back(line)
 
     async def _line(self) -> HttpLine:
-        """Return a line that nobody uses; raises `ConnectionFailed`."""
+        """Return an idle connection; raises `ConnectionFailed`."""
         while self._idle:
             line = self._idle.pop()
             if line.usable:
@@ -120,7 +120,7 @@ def _context(tls: ssl.SSLContext | bool) -> ssl.SSLContext:
 
 
 def _host(netloc: str) -> str:
-    """Return what names the server of an address to itself: its host and port, without a user."""
+    """Return the Host header for an address: its host and port, without a user."""
     host = netloc.rpartition("@")[2]
     return host if host.isascii() else host.encode("idna").decode()
 
@@ -139,7 +139,7 @@ def _understood(answer: HttpAnswer, url: str) -> Any:
             return codec.decode_msgpack(answer.body, object, bytes_max=ANSWER_BYTES_MAX)
         problem = _problem(answer)
     except InvalidInput as error:
-        raise ConnectionFailed("the answer was damaged on the way", sent=True) from error
+        raise ConnectionFailed("the answer was damaged in transit", sent=True) from error
     wait_s = retry_after_s(answer.headers.get("retry-after"))
     if problem is not None:
         if wait_s > problem.retry_after_s:

@@ -18,7 +18,7 @@ from kalends.client.transports.transport import ANSWER_BYTES_MAX, PROXY_MEND, fa
 from kalends.rim.proxies import Proxy, proxy_for
 
 HEAD_BYTES_MAX: Final = 64 * 1024
-"""Status and headers stay below it, and what stands around a piece of a body."""
+"""Maximum size of status and headers, and of the framing of a chunk."""
 
 EARLY_ANSWERS_MAX: Final = 8
 PIECE_BYTES: Final = 64 * 1024
@@ -26,11 +26,11 @@ PIECE_BYTES: Final = 64 * 1024
 _CONNECTED: Final = re.compile(rb"HTTP/1\.[01] ([0-9]{3})")
 
 NEXT_ADDRESS_S: Final = 0.25
-"""When a host has several addresses, the next is tried after so long (RFC 8305)."""
+"""Seconds until the next address of a host is tried (RFC 8305)."""
 
 
 class HttpAnswer(NamedTuple):
-    """What a server has answered; names of headers are in lower case."""
+    """The answer of a server; names of headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -42,7 +42,7 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpLine:
-    """It is `usable` for the next call while both sides keep it open, and nothing was amiss."""
+    """A connection, `usable` for the next call while both sides keep it open and no error occurred."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class HttpLine:
             raise failure(error, sent=True) from error
 
     def drop(self) -> None:
-        """Close it at once. A call that is under way on it fails."""
+        """Close the connection at once. A call in flight on it fails."""
         self._said.send_failed()
         self._writer.transport.abort()
 
@@ -120,7 +120,7 @@ async def _connected(
             host, port, ssl=tls, happy_eyeballs_delay=NEXT_ADDRESS_S
         )
     except (OSError, UnicodeError) as error:
-        # asyncio's way to say that there were several addresses, each with a fault of its own.
+        # asyncio raises this if there were several addresses, each with its own error.
         if type(error) is OSError and error.errno is None:
             detail = "none of its addresses can be reached"
             raise ConnectionFailed(detail, sent=False) from error
@@ -134,7 +134,7 @@ async def _tunnel(
     server: SplitResult,
     tls: ssl.SSLContext,
 ) -> None:
-    """Let `proxy` connect to `server`, and speak TLS with that; raises `ConnectionFailed`."""
+    """Connect to `server` through `proxy`, and start TLS with it; raises `ConnectionFailed`."""
     host = server.hostname or ""
     host = host if host.isascii() else host.encode("idna").decode()
     named = f"[{host}]:{server.port or 443}" if ":" in host else f"{host}:{server.port or 443}"
@@ -161,7 +161,7 @@ async def _tunnel(
 
 
 async def read_answer(reader: asyncio.StreamReader, said: h11.Connection) -> HttpAnswer:
-    """Return the next answer; raises `ConnectionFailed`, and `OSError` when the connection breaks."""
+    """Return the next answer; raises `ConnectionFailed`, and `OSError` if the connection breaks."""
     status, headers, body = 0, dict[str, str](), bytearray()
     early, piece = 0, b"."
     try:
@@ -187,18 +187,18 @@ async def read_answer(reader: asyncio.StreamReader, said: h11.Connection) -> Htt
                 raise _closed()
     except h11.RemoteProtocolError as error:
         if piece and not status:
-            detail = "no HTTP is spoken there, or the answer was damaged on the way"
+            detail = "the server does not speak HTTP, or the answer was damaged in transit"
             raise ConnectionFailed(detail, sent=True) from error
         raise (_damaged() if piece else _closed()) from error
 
 
 def _check_size(size: int) -> None:
     if size > ANSWER_BYTES_MAX:
-        raise ConnectionFailed(f"the answer is above {ANSWER_BYTES_MAX} bytes", sent=True)
+        raise ConnectionFailed(f"the answer has more than {ANSWER_BYTES_MAX} bytes", sent=True)
 
 
 def _damaged() -> ConnectionFailed:
-    return ConnectionFailed("the answer was damaged on the way", sent=True)
+    return ConnectionFailed("the answer was damaged in transit", sent=True)
 
 
 def _closed() -> ConnectionFailed:

@@ -1,4 +1,4 @@
-"""A transport whose token is asked for when it is needed: it may have been renewed meanwhile."""
+"""A transport that reads its token at each use, because the token may have been renewed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import aiohttp
 
 TokenSource = Callable[[], Awaitable[str]]
-"""Returns a token that is good now."""
+"""A function that returns a valid token."""
 
 
 class LateTransport:
-    """Asks `token` at the first call, and is what `open_with` makes of its answer.
+    """A transport made by `open_with` from the result of `token`, which is called at the first call.
 
-    When that is about to run out, by `wall_clock` in seconds UTC, it asks again before the next call. What
-    was opened with the last token stays open for calls in flight until the next change.
+    When the token is about to expire, by `wall_clock` in seconds UTC, calls `token` again before the next
+    call. The transport with the last token stays open for calls in flight until the next change.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for code that has none, or that cannot wait in the one it has."""
+"""An event loop in a separate thread, for code without one, or that cannot wait in its own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kalends.core.errors import OutcomeUnknown
 T = TypeVar("T")
 
 END_S_MAX: Final = 5.0
-"""The longest that the end of the program waits for connections to close."""
+"""Maximum wait at the end of the program for connections to close, in seconds."""
 
 
 class LoopThread:
-    """Runs work for other threads, and `last` before it ends.
+    """A runner of work for other threads, and of `last` before it ends.
 
-    The thread begins with the first work, and anew after `end`, or in a forked process.
+    The thread starts with the first work, and again after `end` or in a forked process.
     """
 
     def __init__(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -31,7 +31,7 @@ class LoopThread:
         self._running: _RunningLoop | None = None
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Have the loop do `work`; cancelling what is returned cancels it."""
+        """Start `work` in the loop; cancelling the returned future cancels it."""
         with self._changing:
             if self._running is None or self._running.process != os.getpid():
                 self._running = _RunningLoop()
@@ -47,23 +47,23 @@ class LoopThread:
             return
         closing = asyncio.run_coroutine_threadsafe(self._last(), running.loop)
         closing.add_done_callback(lambda _: running.stop())
-        # Whoever forgets a client may do so in any thread, also in this one.
+        # A forgotten client may be collected in any thread, also in this one.
         if threading.current_thread() is not running.thread:
             running.thread.join(wait_s)
 
 
 def answer(submitted: Future[T]) -> T:
-    """Return the answer to what was submitted, or raise its error."""
+    """Return the result of submitted work, or raise its error."""
     try:
         return submitted.result()
     except CancelledError as error:
         raise OutcomeUnknown(
             "the client was closed during this call",
             where="client",
-            remedy="close it when all calls have ended; look at what became of this one",
+            remedy="close the client when all calls have ended; check the outcome of this call",
         ) from error
     except BaseException:
-        # Also at Ctrl-C: nobody waits for the answer any more.
+        # Also at Ctrl-C, when the answer is no longer wanted.
         submitted.cancel()
         raise
 
@@ -89,6 +89,6 @@ _UNENDED: weakref.WeakSet[LoopThread] = weakref.WeakSet()
 
 @atexit.register
 def _end_all() -> None:
-    """Close what the program has left open, while its threads still run."""
+    """Close connections that the program left open, while its threads still run."""
     for each in list(_UNENDED):
         each.end(END_S_MAX)

@@ -2,7 +2,7 @@
 
 Exponential back-off with full jitter: the n-th wait is drawn evenly from 0 up to ``base_s * 2**n``,
 at most `wait_s_max`, so that clients that failed together do not come back together. Retrying is
-safe because every call is repeatable: a booking carries its key, everything else says the same again.
+safe because every call is repeatable: a booking carries its key, and other calls have the same effect twice.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from kalends.core.errors import KalendsError, LimitExceeded, Unavailable
 
 CLOSED: Final = "the server closed the connection"
-"""Without an answer: also what a server does to who speaks no TLS to it."""
+"""Detail of a closed connection without an answer, as from a server that expects TLS."""
 
 
 class ConnectionFailed(Exception):
-    """A call got no answer; `sent` tells whether the server may have received it.
+    """A call without an answer; `sent` is whether the server may have received it.
 
-    `mend` is what to do about a failure that every other try meets again, "" where one may pass.
+    `mend` is the remedy for a failure that every retry would meet again; "" if it may pass.
     """
 
     def __init__(self, detail: str, *, sent: bool, mend: str = "") -> None:
@@ -47,7 +47,7 @@ class Backoff:
 
 
 def is_passing(error: Exception) -> bool:
-    """Return whether a retry may help: there was no answer, or it was "not now"."""
+    """Return whether a retry may help: there was no answer, or the answer was "not now"."""
     if isinstance(error, LimitExceeded):
         return error.retry_after_s > 0
     if isinstance(error, ConnectionFailed):
@@ -56,5 +56,5 @@ def is_passing(error: Exception) -> bool:
 
 
 def asked_wait_s(error: Exception) -> float:
-    """Return the seconds for which the server asked us to stay away."""
+    """Return the seconds that the server asked us to wait."""
     return error.retry_after_s if isinstance(error, KalendsError) else 0.0

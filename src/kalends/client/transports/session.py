@@ -23,10 +23,10 @@ from kalends.core.errors import InvalidInput
 PATH = "/v1/calls"
 
 CALLS_IN_FLIGHT_MAX = limits.FRAME_MESSAGES_MAX // 2
-"""Further calls wait here: servers refuse more than a frame's worth on one session."""
+"""Maximum calls in flight, because servers refuse more on one session; further calls wait here."""
 
 _ARRAY16 = b"\xdc"
-"""MessagePack's head of an array with a 16-bit length: calls are packed one by one, to know their size."""
+"""MessagePack's head of an array with a 16-bit length; calls are packed one by one to know their sizes."""
 
 
 class SessionTransport:
@@ -124,13 +124,13 @@ class _Connection:
         try:
             detail = await self._deliver()
         finally:
-            # Also where its loop ends, which cancels all tasks: nothing may stay open then.
+            # Also when the loop ends and cancels all tasks, because nothing may stay open.
             self._fail(detail)
             with suppress(aiohttp.ClientError):
                 await self._socket.close()
 
     async def _deliver(self) -> str:
-        """Hand out replies; return why there are no more."""
+        """Deliver replies; return why there are no more."""
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return "the server sent something that is not a reply"

@@ -1,4 +1,4 @@
-"""WebSockets of a client: how each is opened, probed and closed."""
+"""WebSockets of a client: opening, probing and closing."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kalends.rim.proxies import proxy_url
 from kalends.rim.redirects import RedirectRefused, refused_redirects
 
 HEARTBEAT_S: Final = 10.0
-"""A silent connection is probed after this time and given up when the probe is not answered."""
+"""Seconds of silence after which a connection is probed; it is given up if there is no answer."""
 
 CLOSE_S: Final = 2.0
 """Seconds to wait at closing until the server closes its side."""
 
 
 def socket_session(access: Access) -> aiohttp.ClientSession:
-    """Return what opens sockets as `access` says; it is to be closed. Raises `InvalidInput`."""
+    """Return an opener of sockets for `access`, to be closed after use. Raises `InvalidInput`."""
     return aiohttp.ClientSession(
         headers=access.headers() | SAID,
         connector=aiohttp.TCPConnector(ssl=access.tls()),
@@ -38,7 +38,7 @@ def socket_session(access: Access) -> aiohttp.ClientSession:
 async def open_socket(
     http: aiohttp.ClientSession, access: Access, path: str
 ) -> aiohttp.ClientWebSocketResponse[bool]:
-    """Open the WebSocket at `path`; raises `ConnectionFailed`, or the error that a refusal stands for."""
+    """Open the WebSocket at `path`; raises `ConnectionFailed`, or the error of a refusal."""
     try:
         return await http.ws_connect(
             access.address(path),

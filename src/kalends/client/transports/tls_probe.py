@@ -1,4 +1,4 @@
-"""Whether a port that closes connections without an answer speaks TLS: then its address begins with https."""
+"""A probe for TLS at a port that closes connections without an answer, because it may need https."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBE_S: Final = 2.0
 def speaks_tls(url: str) -> bool:
     """Return whether the server at ``http://HOST:PORT`` agrees to a TLS handshake within `PROBE_S`.
 
-    A server behind a proxy is not asked. Nothing is sent afterwards, so its certificate need not be trusted.
+    Does not probe a server behind a proxy. Sends nothing afterwards, so the certificate need not be trusted.
     """
     if proxy_url(url) is not None:
         return False

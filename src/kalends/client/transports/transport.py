@@ -1,4 +1,4 @@
-"""The one small interface between calls and the network, and what both ways over it share."""
+"""The interface between calls and the network, and code that both transports share."""
 
 from __future__ import annotations
 
@@ -31,42 +31,44 @@ if TYPE_CHECKING:
     import aiohttp
 
 TRUST = (
-    "name the file of the authority that has signed it: --ca FILE, or KALENDS_CA; in Python `ca`"
+    "give the certificate of the authority that signed it: --ca FILE, or KALENDS_CA; in Python `ca`"
 )
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
-"""What OpenSSL finds in an answer that is not TLS at all."""
+"""OpenSSL's reasons for an answer that is not TLS at all."""
 
 SAID = own_version(VERSION).headers()
-"""The headers in which we tell our version: servers answer with words that it knows."""
+"""The headers with our version, so that servers answer with words that it knows."""
 
 UNKNOWN_THERE = "Object contains unknown field"
-"""How servers of any version refuse a field that they do not know."""
+"""The refusal of an unknown field by servers of any version."""
 
-OLDER = "if the server runs an older kalends, leave that out until its operator has upgraded it"
+OLDER = (
+    "if the server runs an older kalends, leave the field out until its operator has upgraded it"
+)
 
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
-"""The largest answer that is read: the longest listings and calendars stay below it."""
+"""Maximum size of an answer: the longest listings and calendars are shorter."""
 
 
 class Transport(Protocol):
-    """Carries one call to the server and its answer back."""
+    """Carrier of one call to the server, and of its answer back."""
 
     async def call(self, operation: Operation, body: Body, timeout_s: float) -> Any:
         """Return the answer to one send of `body`, as plain maps, lists and scalars.
 
-        Raises the typed error that the server answered, or `ConnectionFailed` when there was no
+        Raises the typed error that the server answered, or `ConnectionFailed` if there was no
         answer within `timeout_s`. Cancelling gives up the answer; the server may still act.
         """
 
     async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
-        """Open a WebSocket of its own; raises as `call` does."""
+        """Open a separate WebSocket; raises like `call`."""
 
     async def close(self) -> None:
         """Close all connections; calls in flight fail with `ConnectionFailed`."""
 
     def abandon(self) -> None:
-        """Let go of what could not be closed because its event loop ended; nothing complains of it then."""
+        """Abandon connections that could not be closed because their event loop ended, without warnings."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,11 @@ PROXY_MEND: Final = (
     "check HTTPS_PROXY, HTTP_PROXY or ALL_PROXY (http://USER:PASSWORD@HOST:PORT), or list the server in "
     "NO_PROXY"
 )
-"""What to do about a proxy of the environment that refuses."""
+"""Remedy for a proxy of the environment that refuses."""
 
 
 def _is_address(url: str) -> bool:
-    """Return whether that names a server; a port or a host that is none shows when it is asked for."""
+    """Return whether the parts name a server; reading an invalid port or host raises `ValueError`."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -145,7 +147,7 @@ def _is_address(url: str) -> bool:
 
 
 def error_from_server(problem: Problem) -> KalendsError:
-    """Return the error that the server has answered; it may be older, and not know what is asked."""
+    """Return the error that the server answered, with a remedy if an older server does not know a field."""
     error = error_from_problem(problem)
     if error.detail.startswith(UNKNOWN_THERE) and not error.remedy:
         error.remedy = OLDER
@@ -165,13 +167,13 @@ def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> Kale
     if status == 404:
         return NotFound("no kalends server at this address", where=url, remedy="check the address")
     if status == 407:
-        return NotAllowed("a proxy on the way wants a password", where=url, remedy=PROXY_MEND)
+        return NotAllowed("a proxy requires a password", where=url, remedy=PROXY_MEND)
     if status == 429:
         return LimitExceeded("too many calls", where=url, retry_after_s=retry_after_s or 1.0)
     if status == 503:
         return Unavailable("the server cannot answer now", where=url, retry_after_s=retry_after_s)
     return KalendsError(
-        f"the server answered with status {status} and no kalends answer",
+        f"the server answered with status {status}, but not as a kalends server",
         where=url,
         remedy="check that a kalends server has this address",
     )
@@ -183,13 +185,13 @@ def retry_after_s(header: str | None) -> float:
 
 
 def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
-    """Return what a broken connection stands for; some network errors have only a number or a name."""
+    """Return the text of a connection error; some network errors have only a number or a name."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        detail = f"its certificate is not trusted: {cause.verify_message}"
+        detail = f"the server's certificate is not trusted: {cause.verify_message}"
         return ConnectionFailed(detail, sent=sent, mend=TRUST)
     if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
-        detail = "no TLS is spoken there, so this is no address for https"
+        detail = "the server does not use TLS, so https:// does not work"
         return ConnectionFailed(
             detail, sent=sent, mend="write http:// if the server has no certificate"
         )
@@ -199,10 +201,10 @@ def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
         return ConnectionFailed(
             "there is no such host", sent=sent, mend="check the name of the host"
         )
-    if type(error).__name__ == "ClientHttpProxyError":  # aiohttp's, as below
+    if type(error).__name__ == "ClientHttpProxyError":  # of aiohttp, as below
         status = getattr(error, "status", 0)
         return ConnectionFailed(
-            f"the proxy does not connect ({status})", sent=sent, mend=PROXY_MEND
+            f"the proxy refuses to connect ({status})", sent=sent, mend=PROXY_MEND
         )
     if type(error).__name__ == "ClientProxyConnectionError":
         return ConnectionFailed(f"the proxy cannot be reached: {cause}", sent=sent)
@@ -212,6 +214,6 @@ def failure(error: BaseException, *, sent: bool) -> ConnectionFailed:
         return ConnectionFailed(os.strerror(cause.errno).lower(), sent=sent)
     if (
         type(error).__name__ == "ServerDisconnectedError"
-    ):  # aiohttp's, which is not loaded for that.
+    ):  # An error of aiohttp, which is not imported only for this.
         return ConnectionFailed(CLOSED, sent=sent)
     return ConnectionFailed(broken_words(error), sent=sent)

@@ -1,1 +1,1 @@
-"""Scripts tried on this computer. What these modules need is installed with ``kalends[agents]``."""
+"""Trials of scripts on this computer. The packages for them are in ``kalends[agents]``."""

@@ -1,4 +1,4 @@
-"""The engine of this computer: the sandbox where there can be one, else the language alone."""
+"""The engine of this computer: the sandbox if possible, otherwise only the language."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from kalends.agents.sandbox.language_only import LanguageOnly
 
 LIMITS: Final = SandboxLimits(cpu_s_per_minute=60.0, running_max=1, spares=1)
-"""The limits of sites, for one person who runs one script after another."""
+"""The limits of sites, for one user who runs one script after another."""
 
 SANDBOX: Final = "the sandbox"
 
 
 class Here(NamedTuple):
-    """An engine, and `words` for where it runs scripts."""
+    """An engine, and `words` for the place where it runs scripts."""
 
     engine: Engine
     words: str
@@ -37,5 +37,5 @@ async def _best() -> Here:
     try:
         return Here(await Sandbox.start(LIMITS), SANDBOX)
     except SandboxUnavailable as error:
-        alone = f"this process, with the rules of the language alone: {error.detail}"
+        alone = f"this process, restricted only by the language: {error.detail}"
         return Here(LanguageOnly(steps_max=LIMITS.steps_max), alone)

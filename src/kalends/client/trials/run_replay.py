@@ -1,4 +1,4 @@
-"""A run of a site, run again here."""
+"""A run of a site, repeated here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.core.scripts import RunCode
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded run, and whether it came out the `same` in `place`; `detail` says what differs."""
+    """A recorded run, and whether its result was the `same` in `place`; `detail` is the difference."""
 
     same: bool
     detail: str
@@ -27,7 +27,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def replay(record: bytes) -> Replay:
-    """Run what is in `record` again; raises `InvalidInput` for what is no record, or was changed."""
+    """Repeat the run in `record`; raises `InvalidInput` for an invalid or changed record."""
     run = records.decode(record)
     async with engine_here() as here:
         replayed = await records.replay(run, here.engine)

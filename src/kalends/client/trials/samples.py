@@ -1,4 +1,4 @@
-"""What to try a script on: a week of a shared machine, busier by day than by night; and bids for a job."""
+"""Samples for trials of scripts: a week of a shared machine, busier by day, and bids for a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import ArgumentValue, Ask, Starts
 
 SLOTS: Final = (100, 1_000)
-"""Numbers of slots shown to the script: a usual visit, and the largest."""
+"""Numbers of slots offered to the script: a usual visit, and the largest."""
 
 NOW_S: Final = 1_799_740_800
 """Tue 2027-01-12 00:00 in Los Angeles."""
@@ -29,7 +29,7 @@ _MACHINE: Final = ResourceInfo(
     attributes={"kind": "sample", "memory": 64},
     grain_s=300,
     zone="America/Los_Angeles",
-    description="a machine that there is not",
+    description="a machine that does not exist",
 )
 
 
@@ -39,9 +39,9 @@ _BIDS: Final = 3
 def sample_job(
     source: str, function: Function, slots: int, arguments: Mapping[str, ArgumentValue]
 ) -> ScriptRun:
-    """Return a call of `function`, which is shown `slots` slots.
+    """Return a call of `function` with `slots` slots.
 
-    For ``recall`` at most as many as are held; for ``pick``, which is shown none, some bids.
+    For ``recall``, with at most as many as are held; for ``pick``, with some bids instead.
     """
     if function == "pick":
         return ScriptRun("you", source, function, (_bids(),))
@@ -64,7 +64,7 @@ def sample_job(
 
 
 def _bids() -> list[dict[str, object]]:
-    """Return bids of several sites, the best first, as a broker hands them to a script."""
+    """Return bids of several sites, the best first, as a broker passes them to a script."""
     return [
         {
             "machine": f"sample{number}/machine",

@@ -1,4 +1,4 @@
-"""One script checked: every rule that it breaks, or what it costs on sample calendars."""
+"""A check of one script: the rules that it breaks, or its cost on sample calendars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USER = "you"
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One call on a sample calendar; `chosen` counts slots, `detail` explains a failure.
 
-    ``pick`` is shown bids: `slots` and `chosen` count these.
+    For ``pick``, `slots` and `chosen` count bids.
     """
 
     function: Function

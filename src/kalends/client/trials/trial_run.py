@@ -1,4 +1,4 @@
-"""A script run here, on calendars from files, as each site would run it."""
+"""A trial of a script on calendars from files, as each site would run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kalends.core.scripts import RunCode, Violation
 
 
 class TrialChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A slot in the order of preference; `recall` is "" where it was not asked back."""
+    """A slot in the order of preference; `recall` is "" if there was no recall."""
 
     id: int
     term: int
@@ -33,7 +33,7 @@ class TrialChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The run at one site: the `chosen` of the `slots` shown, by the script or (`code`) the default.
+    """The run at one site: the slots `chosen` of `slots` by the script, or by the default (see `code`).
 
     A site would hold the first `held_max` of `chosen` that its owner allows.
     """
@@ -53,14 +53,14 @@ class SiteRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs at all sites, by name; `place` is where this computer has run them."""
+    """The runs at all sites, by name; `place` is where this computer ran them."""
 
     place: str
     sites: tuple[SiteRun, ...]
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial: `source` runs for `user` with the messages `inbox`; with `recall`, that runs too."""
+    """A trial: `source` runs for `user` with the messages `inbox`; also its ``recall``, with `recall`."""
 
     source: str
     request: Request
@@ -71,7 +71,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run(trial: Trial, shown: Mapping[str, Shown]) -> LocalRun:
-    """Run the script once for each site that the request asks; raises `InvalidInput` if it asks none."""
+    """Run the script once for each site of the request; raises `InvalidInput` if it has none."""
     asked = {ask.resource for ask in local.asks_of(trial.request, shown)}
     sites = local.by_site({name: shown[name] for name in asked})
     async with engine_here() as here:

@@ -1,4 +1,4 @@
-"""Text to terms, by reading from left to right; every error points at a column and says what to write."""
+"""Parser of terms, from left to right; every error points at a column and has a remedy."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ONE_TERM: Final = "write site/name, or {kind=sgi}, or 3 of {kind=sgi}"
 
 
 def parse_alternatives(text: str) -> tuple[Alternative, ...]:
-    """Return the alternatives that `text` asks for, in their order (the package has the grammar).
+    """Return the alternatives that `text` asks for, in their order, by the grammar of the package.
 
     Raises `InvalidInput` with the column, a line that shows it, what was expected and what to write;
     never anything else, whatever the text.
@@ -86,7 +86,7 @@ def _read_alternative(scanner: Scanner) -> Alternative:
 
 
 def _read_weight(scanner: Scanner) -> float | None:
-    """Return the number behind ``weight``; None when that does not come next."""
+    """Return the number after ``weight``; None if ``weight`` does not come next."""
     if not scanner.take(_WEIGHT):
         return None
     start = scanner.skip_spaces()
@@ -136,7 +136,7 @@ def _brace_follows(scanner: Scanner, counted: re.Match[str]) -> bool:
 
 
 def _term_remedy(scanner: Scanner) -> str:
-    """Return the remedy for a text where no term begins."""
+    """Return the remedy for a text that does not begin a term."""
     counted = _COUNT_AND_WORD.match(scanner.text, scanner.skip_spaces())
     if counted and "/" in counted[2]:
         return f"one resource by name has units: write {counted[2]}:{counted[1]}"
@@ -165,13 +165,13 @@ def _after_term_remedy(scanner: Scanner) -> str:
     if found[:1] == "@":
         return "write the offset once, before the duration: @-10m for 30m"
     if found[:1] == ":":
-        return "write units once, right behind the resource: sdsc/sp2:64 @-10m for 30m"
+        return "write units once, directly after the resource: sdsc/sp2:64 @-10m for 30m"
     if found[:1].isdigit() and re.search(r"\bfor\s+\S+$", before):
         return "write the duration without spaces: 1h30m"
     if found[:1] == "*":
         return "write a weight as: sdsc/sp2 weight 2, or sdsc/sp2:(32..64 weight 2)"
     if found.isdigit():
-        return f"write units behind a colon: {(before.split() or [''])[-1][-63:]}:{found}"
+        return f"write units after a colon: {(before.split() or [''])[-1][-63:]}:{found}"
     return "join terms with +, alternatives with |, and write @offset and 'for duration' last"
 
 
@@ -309,7 +309,7 @@ def _units_remedy(scanner: Scanner) -> str:
     except InvalidInput:
         if amount := re.match(r"[0-9]+", found):
             return f"units have no name: write :{amount[0]}"
-        return "write a whole number behind the colon, as sdsc/sp2:64"
+        return "write a whole number after the colon, e.g. sdsc/sp2:64"
     return f"a duration is written: for {found}"
 
 

@@ -1,4 +1,4 @@
-"""Preferred times as people say them, in a named zone, and the absolute windows that they mean.
+"""Preferred times in everyday words, in a named zone, and the absolute windows that they mean.
 
 ============================ ==================================================================
 written                      a start is preferred
@@ -66,7 +66,7 @@ _CLOCKS = re.compile(r"([0-9]{1,2}):([0-9]{2})-([0-9]{1,2}):([0-9]{2})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _REMEDY: Final = (
     "write mornings, weekdays, fri, mon-thu 09:00-12:00, 2026-11-27, tomorrow afternoon, "
-    "before 2026-12-01 or START .. END, and perhaps a weight behind it: fri -2"
+    "before 2026-12-01 or START .. END; a weight may follow: fri -2"
 )
 
 
@@ -120,9 +120,9 @@ class Preference(NamedTuple):
 
 
 def parse_preference(text: str, *, now_s: int, zone: ZoneInfo, where: str = "prefer") -> Preference:
-    """Return the preference that `text` means at `now_s` in `zone` (the module says how).
+    """Return the preference that `text` means at `now_s` in `zone`, by the table of the module.
 
-    Raises `InvalidInput` (at `where`) for what cannot be understood.
+    Raises `InvalidInput` (at `where`) for a text that cannot be understood.
     """
     if len(text) > _TEXT_MAX:
         raise InvalidInput("too long for a preference", where=where, remedy=_REMEDY)
@@ -159,7 +159,7 @@ def starts(request: Request) -> Interval:
 def expand(preferences: Iterable[Preference], request: Request) -> tuple[TimePreference, ...]:
     """Return the windows of all `preferences` among the starts of `request`, in the order given.
 
-    Raises `InvalidInput` where they are more than a request may have.
+    Raises `InvalidInput` if there are more than a request may have.
     """
     possible = starts(request)
     expanded: list[TimePreference] = []
@@ -212,7 +212,7 @@ def _recurring(phrase: str, made: Preference, now_s: int, where: str) -> Prefere
             made, days_said = _on_days(word, made, now_s, where), True
         else:
             raise InvalidInput(
-                f"{phrase!r} gives twice {'at what time' if clock is not None else 'on which days'}",
+                f"{phrase!r} gives the {'time of day' if clock is not None else 'days'} twice",
                 where=where,
                 remedy="give two preferences, or a list of days: mon,wed,fri 09:00-12:00",
             )

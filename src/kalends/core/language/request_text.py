@@ -1,4 +1,4 @@
-"""A whole request from texts: what, for how long, and when."""
+"""A whole request from texts: terms, duration and time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parse_request(
 
     `at` fixes the common start: the window is exactly as long as the stages. Otherwise the request
     starts from `not_before` (now, when left out) and ends by `not_after` (open, when left out).
-    Raises `InvalidInput` for anything that cannot be understood or can never be right.
+    Raises `InvalidInput` for texts that cannot be understood, and requests that can never be right.
     """
     request = Request(
         alternatives=parse_alternatives(text),

@@ -22,14 +22,14 @@ class Scanner:
         self.position = 0
 
     def skip_spaces(self) -> int:
-        """Skip spaces and line ends; where the next thing begins."""
+        """Skip spaces and line ends; return where the next token begins."""
         spaces = _SPACES.match(self.text, self.position)
         if spaces is not None:
             self.position = spaces.end()
         return self.position
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Skip spaces and read `pattern`; None, and nothing but spaces read, when it is not there."""
+        """Skip spaces and read `pattern`; None if it does not come next: then only spaces are read."""
         match = pattern.match(self.text, self.skip_spaces())
         if match is not None:
             self.position = match.end()
@@ -47,17 +47,17 @@ class Scanner:
 
     @property
     def found(self) -> str:
-        """The next few characters, for an error; empty at the end."""
+        """Return the next few characters, for an error; empty at the end."""
         match = _FOUND.match(self.text, self.skip_spaces())
         return match[0] if match else ""
 
     def expected(self, what: str, remedy: str = "") -> InvalidInput:
-        """Return the error that something other than `what` comes next."""
+        """Return the error for a text in which `what` does not come next."""
         found = repr(self.found[:40]) if self.found else "the end"
         return self.error(f"expected {what}, found {found}", remedy=remedy)
 
     def error(self, detail: str, *, remedy: str = "", at: int | None = None) -> InvalidInput:
-        """Return an error about the character `at` (the next one, when not given)."""
+        """Return an error about the character `at` (default: the next one)."""
         place = self.skip_spaces() if at is None else at
         begin = self.text.rfind("\n", 0, place) + 1
         end = self.text.find("\n", place)

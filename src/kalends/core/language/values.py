@@ -52,7 +52,7 @@ def read_value(scanner: Scanner, name: str, operator: str) -> AttributeValue:
 
 
 def read_number(scanner: Scanner) -> int | float | None:
-    """Return the next number, whole unless it has a point or an exponent; None when none comes next."""
+    """Return the next number, whole unless it has a point or an exponent; None if none comes next."""
     start = scanner.skip_spaces()
     match = scanner.take(_NUMBER)
     if match is None:

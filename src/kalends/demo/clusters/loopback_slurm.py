@@ -294,7 +294,7 @@ class LoopbackSlurm:
 
 
 def free_ports(count: int) -> int:
-    """Return the first of so many consecutive ports where nobody listens."""
+    """Return the first of a number of consecutive free ports."""
     while True:
         first = random.choice(PORTS[:-count])
         sockets = []

@@ -70,7 +70,7 @@ class Neighbour:
 
 
 def neighbours(port: int, rank: int, ranks: int) -> tuple[Neighbour | None, Neighbour | None]:
-    """Return the lines to both sides, as far as there is somebody."""
+    """Return the connections to both sides, as far as they exist."""
     with socket.create_server(("127.0.0.1", port + rank)) as server:
         server.settimeout(CONNECT_S_MAX)
         right = _called(port + rank + 1) if rank + 1 < ranks else None

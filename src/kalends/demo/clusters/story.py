@@ -115,7 +115,7 @@ def try_now(centres: Centres) -> Iterator[str]:
 
 
 async def _occupy(centres: Centres, tell: Tell) -> None:
-    """Let somebody run a job at the first centre, and an operator reserve a node at the second."""
+    """Let a user run a job at the first centre, and an operator reserve a node at the second."""
     first, second = CENTRES
     job = (
         "sbatch", f"--uid={STRANGER}", "--nodelist=n1,n2", "-N2", "--time=10", "--output=/dev/null",

@@ -69,7 +69,7 @@ class FederationReport(msgspec.Struct, frozen=True, kw_only=True):
 async def play(
     federation: Federation, tell: Tell, progress: Callable[[str], None], zone: ZoneInfo
 ) -> FederationReport:
-    """Leave jobs to the broker, end somebody's, and stop a site; `progress` hears what is waited for.
+    """Let the broker place jobs, end a user's job, and stop a site; `progress` hears what is waited for.
 
     Raises the client's errors, and `Unavailable` when a server or a job does not do what it should.
     """

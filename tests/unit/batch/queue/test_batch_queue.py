@@ -110,8 +110,8 @@ def test_a_job_of_an_array_has_its_own_index_and_not_those_of_all() -> None:
         ({"nodes": 2, "shape": (2, 2)}, ": nodes as 2x2 can never be free"),
         ({"priority": "royal"}, "no priority class royal"),
         ({"after": (After(job=7),)}, "no job 7"),
-        ({"command": ()}, "nothing to run"),
-        ({"indices": (1, 1)}, "stands twice"),
+        ({"command": ()}, "neither a command nor a script"),
+        ({"indices": (1, 1)}, "an index is given twice"),
     ],
 )
 def test_what_can_never_be_right_is_refused_and_nothing_has_happened(

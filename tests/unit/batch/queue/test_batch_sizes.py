@@ -311,7 +311,7 @@ def test_a_job_of_several_sizes_counts_with_the_most_that_it_may_take() -> None:
     "limits_s", [(400, 220), (400, 220, 100, 50), (300, 220, 100), (500, 220, 100)]
 )
 def test_limits_that_do_not_belong_to_the_sizes_are_refused(limits_s: tuple[int, ...]) -> None:
-    with pytest.raises(InvalidInput, match=r"limits for 3 sizes|longest of them is not limit_s"):
+    with pytest.raises(InvalidInput, match=r"limits for 3 sizes|longest limit is not limit_s"):
         JobRequest(
             machine="lab/box", command=("true",), sizes=(1, 2, 4), limits_s=limits_s, limit_s=400
         ).check()

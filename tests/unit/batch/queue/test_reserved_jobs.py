@@ -63,7 +63,7 @@ def test_a_job_in_its_slot_has_nothing_of_the_calendar_but_what_the_reservation_
         ({"nodes": 4}, InvalidInput, "does not fit into that reservation, which has 3 nodes for"),
         ({"limit_s": 1_001}, InvalidInput, "does not fit"),
         ({"limit_s": 0, "warning": LimitWarning(before_s=1_000)}, InvalidInput, "does not fit"),
-        ({"reservation": "", "limit_s": 0}, InvalidInput, "no time at all"),
+        ({"reservation": "", "limit_s": 0}, InvalidInput, "the time limit is missing"),
     ],
 )
 def test_what_can_never_run_in_a_reservation_is_refused_at_once_with_the_reason(
@@ -285,8 +285,8 @@ def test_a_job_with_a_fixed_start_has_its_nodes_booked_and_begins_then() -> None
     [
         ({"at": 999}, InvalidInput, "has passed"),
         ({"at": 1_950, "nodes": 2}, Conflict, "2 nodes are not free from 1950"),
-        ({"at": 1_100, "held": True}, InvalidInput, "a fixed start, and something else"),
-        ({"at": 1_100, "reservation": RESERVED}, InvalidInput, "a fixed start, and something else"),
+        ({"at": 1_100, "held": True}, InvalidInput, "a fixed start cannot be combined"),
+        ({"at": 1_100, "reservation": RESERVED}, InvalidInput, "a fixed start cannot be combined"),
         ({"at": 1_100, "nodes": 5}, InvalidInput, "can never be free"),
     ],
 )

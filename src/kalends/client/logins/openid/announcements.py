@@ -1,4 +1,4 @@
-"""The OpenID providers that a kalends server believes, as its description says (`/v1/openapi.json`)."""
+"""The OpenID providers that a kalends server trusts, from its description (`/v1/openapi.json`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DESCRIPTION_PATH: Final = "/v1/openapi.json"
 
 
 class AnnouncedProvider(msgspec.Struct, frozen=True):
-    """A provider: its `issuer`, as which `client` kalends asks there, and the `realm` of its users."""
+    """A provider: its `issuer`, the `client` id of kalends there, and the `realm` of its users."""
 
     issuer: str
     client: str = ""
@@ -22,7 +22,7 @@ class AnnouncedProvider(msgspec.Struct, frozen=True):
 
 
 class WaysIn(msgspec.Struct, frozen=True):
-    """How a server knows its callers: it `is_open` to all, or asks for tokens, also those of `providers`."""
+    """A server's way to identify callers: it `is_open`, or asks for tokens, also those of `providers`."""
 
     is_open: bool
     providers: tuple[AnnouncedProvider, ...] = ()
@@ -44,7 +44,7 @@ class _Description(msgspec.Struct, frozen=True):
 
 
 async def ways_into(server: str, exchange: Exchange) -> WaysIn:
-    """Return how a server knows its callers; raises `NotFound`, `Unavailable` and `InvalidInput`."""
+    """Return how a server identifies callers; raises `NotFound`, `Unavailable` and `InvalidInput`."""
     where = server.rstrip("/") + DESCRIPTION_PATH
     try:
         content = await exchange.fetched(where)
@@ -56,7 +56,7 @@ async def ways_into(server: str, exchange: Exchange) -> WaysIn:
 
 
 def ways_in(content: bytes, where: str) -> WaysIn:
-    """Return what a description says; raises `InvalidInput` for what is none."""
+    """Return the logins in a description; raises `InvalidInput` if it is not a description."""
     schemes = decoded(content, _Description, where).components.schemes
     providers = (each for each in schemes.values() if each.type == "openIdConnect")
     return WaysIn(

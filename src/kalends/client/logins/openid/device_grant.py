@@ -1,6 +1,6 @@
-"""The device authorization grant (RFC 8628): a person says yes in any browser, a program here asks for that.
+"""The device authorization grant (RFC 8628): a person consents in any browser, and this program polls.
 
-Pure: answers and moments are handed in.
+Pure: answers and times are parameters.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kalends.rim.web_addresses import is_guarded
 GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 
 INTERVAL_S: Final = 5
-"""Where a provider names none (section 3.2)."""
+"""Interval in seconds if a provider names none (section 3.2)."""
 
 SLOWER_S: Final = 5
-"""What ``slow_down`` adds to it (section 3.5)."""
+"""Added to the interval by ``slow_down`` (section 3.5)."""
 
 INTERVAL_S_MAX: Final = 60
 LIFE_S_MAX: Final = 3_600
@@ -26,7 +26,7 @@ CODE_MAX: Final = 64
 
 
 class DeviceCode(msgspec.Struct, frozen=True):
-    """What a provider gives to a program that asks (section 3.2): `user_code` is for the person."""
+    """A provider's answer to a program that asks (section 3.2): `user_code` is for the person."""
 
     device_code: str
     user_code: str
@@ -36,7 +36,7 @@ class DeviceCode(msgspec.Struct, frozen=True):
     interval: int = INTERVAL_S
 
     def check(self, where: str) -> None:
-        """Raises `InvalidInput` for what cannot be shown to a person, or asked with."""
+        """Raise `InvalidInput` for an answer that cannot be shown to a person, or used to poll."""
         fine = (
             self.user_code.isprintable()
             and 0 < len(self.user_code) <= CODE_MAX
@@ -47,14 +47,14 @@ class DeviceCode(msgspec.Struct, frozen=True):
         )
         if not fine:
             raise InvalidInput(
-                "the code that it gives cannot be used: it, or the address where to enter it, is none",
+                "the provider's code, or the address to enter it at, is invalid",
                 where=where,
-                remedy="tell the operator of the provider",
+                remedy="inform the operator of the provider",
             )
 
 
 class TokenAnswer(msgspec.Struct, frozen=True):
-    """What a token endpoint answers: tokens, or an `error` (RFC 6749, section 5)."""
+    """The answer of a token endpoint: tokens, or an `error` (RFC 6749, section 5)."""
 
     access_token: str = ""
     refresh_token: str = ""
@@ -63,17 +63,16 @@ class TokenAnswer(msgspec.Struct, frozen=True):
 
 
 class Polls:
-    """When to ask next whether the person has said yes. Times are seconds of a clock that never goes back."""
+    """The times to poll for the person's consent, in seconds of a clock that never goes back."""
 
     def __init__(self, code: DeviceCode, now_s: float) -> None:
         self._interval_s = float(min(max(code.interval, 1), INTERVAL_S_MAX))
         self._until_s = now_s + min(code.expires_in, LIFE_S_MAX)
 
     def wait_s(self, error: str, now_s: float, where: str) -> float:
-        """Return how long to wait after an answer with this `error`; "": there was no answer in time.
+        """Return the wait after an answer with this `error` ("": there was no answer in time).
 
-        Raises what ends the login: `NotAllowed` where the person has said no, `Expired` where they have said
-        nothing.
+        Raises `NotAllowed` if the person declined, and `Expired` if they did not answer in time.
         """
         if error == "slow_down":
             self._interval_s = min(self._interval_s + SLOWER_S, INTERVAL_S_MAX)
@@ -87,20 +86,22 @@ class Polls:
 
 
 def refusal(error: str, description: str, where: str) -> KalendsError:
-    """Return what an `error` of a token endpoint means to the person who wants to log in."""
+    """Return the typed error for an `error` of a token endpoint, in words for the person who logs in."""
     if error == "access_denied":
-        return NotAllowed("you, or the provider, said no", where=where, remedy="kalends login")
+        return NotAllowed(
+            "you, or the provider, declined the login", where=where, remedy="kalends login"
+        )
     if error == "expired_token":
         return Expired(
-            "the code has run out, and nobody has entered it", where=where, remedy="kalends login"
+            "the code has expired before it was entered", where=where, remedy="kalends login"
         )
     if error == "invalid_grant":
         return NotAllowed("the login has ended", where=where, remedy="kalends login")
     if error in ("invalid_client", "unauthorized_client"):
         return NotAllowed(
-            "the provider does not know this program as a client that may log in so",
+            "the provider does not allow this client id to log in with a code",
             where=where,
-            remedy="ask its operator as which client kalends may log in, and give --client",
+            remedy="ask its operator for the client id of kalends, and give it as --client",
         )
     said = f": {description[:200]!a}" if description else ""
     return InvalidInput(

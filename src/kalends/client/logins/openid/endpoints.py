@@ -1,7 +1,7 @@
-"""What an OpenID provider says of itself: where a program asks it for tokens (OpenID Discovery, RFC 8414).
+"""An OpenID provider's endpoints, from its own description (OpenID Discovery, RFC 8414).
 
-Pure: what came is handed in. Whoever could lead a program elsewhere would get its user's tokens, so each
-address is https, or http on this host; and on this host only if the provider itself is.
+Pure: the received content is a parameter. An attacker who could change an address would get users' tokens.
+So each address is https, or http on this host; and on this host only if the provider itself is.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ OAUTH_PATH: Final = "/.well-known/oauth-authorization-server"
 
 
 class Endpoints(msgspec.Struct, frozen=True):
-    """Where the provider `issuer` is asked; "" where it has no such place.
+    """The endpoints of the provider `issuer`; "" for one that it does not have.
 
-    `revocation_endpoint` takes tokens back (RFC 7009).
+    `revocation_endpoint` revokes tokens (RFC 7009).
     """
 
     issuer: str
@@ -33,15 +33,15 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 
 def metadata_addresses(issuer: str) -> tuple[str, str]:
-    """Return where a provider describes itself: the place of OpenID, and that of RFC 8414.
+    """Return the URLs of a provider's description: that of OpenID, and that of RFC 8414.
 
-    Raises `InvalidInput` for an address that others on the way could answer for.
+    Raises `InvalidInput` for an address that is not protected from others on the network.
     """
     if not is_guarded(issuer) or "?" in issuer:
         raise InvalidInput(
             f"{issuer[:200]!a} is not the address of a provider",
             where="issuer",
-            remedy="write its https:// address; http:// only for this host",
+            remedy="write its https:// address; http:// is only for this host",
         )
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
@@ -52,13 +52,13 @@ def metadata_addresses(issuer: str) -> tuple[str, str]:
 
 
 def endpoints_in(content: bytes, issuer: str) -> Endpoints:
-    """Return what `content`, fetched from `issuer`, says; raises `InvalidInput` where it cannot be so."""
+    """Return the endpoints in `content`, fetched from `issuer`; raises `InvalidInput` if invalid."""
     found = decoded(content, Endpoints, issuer)
     if found.issuer.rstrip("/") != issuer.rstrip("/"):
         raise InvalidInput(
-            f"it is the configuration of {found.issuer[:200]!a}, not of {issuer!a}",
+            f"the configuration is that of {found.issuer[:200]!a}, not of {issuer!a}",
             where=issuer,
-            remedy="write the issuer exactly as its provider does",
+            remedy="write the issuer exactly as the provider does",
         )
     for url in (
         found.token_endpoint,
@@ -67,27 +67,27 @@ def endpoints_in(content: bytes, issuer: str) -> Endpoints:
     ):
         if url and (not is_guarded(url) or (is_here(url) and not is_here(issuer))):
             raise InvalidInput(
-                f"it says that tokens are asked for at {url[:200]!a}",
+                f"the provider's token address is not https: {url[:200]!a}",
                 where=issuer,
-                remedy="tell its operator: https:// is needed there",
+                remedy="ask its operator for an https:// address",
             )
     if not (found.token_endpoint and found.device_authorization_endpoint):
         raise InvalidInput(
-            "this provider lets no program ask without a browser (device authorization, RFC 8628)",
+            "this provider does not allow logins with a code (device authorization, RFC 8628)",
             where=issuer,
-            remedy="ask its operator to allow that, or get a token in another way: "
+            remedy="ask its operator to allow it, or get a token in another way: "
             "kalends login --token-file FILE",
         )
     return found
 
 
 def decoded(content: bytes, kind: type[T], where: str) -> T:
-    """Return what JSON of a provider says; raises `InvalidInput`."""
+    """Return a provider's JSON as a value of a type; raises `InvalidInput`."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(
-            f"the answer is not what a provider answers: {error}",
+            f"the answer is not that of a provider: {error}",
             where=where,
             remedy="check the address of the issuer",
         ) from error

@@ -1,4 +1,4 @@
-"""Calls to an OpenID provider: forms go out, JSON comes back. No redirect is followed."""
+"""Calls to an OpenID provider: a form is sent, JSON is received. No redirect is followed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from kalends.client.transports.retry import ConnectionFailed
 from kalends.core.errors import InvalidInput, NotFound, Unavailable
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""The description of a server has about a tenth of it."""
+"""Maximum size of an answer: ten times the description of a server."""
 
 ANSWER_S_MAX: Final = 10.0
 
 
 class Exchange(NamedTuple):
-    """How providers are called: besides the system's certificates, those in the file `ca` are trusted."""
+    """Caller of providers; trusts the system's certificates and those in the file `ca`."""
 
     ca: str = ""
 
     async def fetched(self, url: str) -> bytes:
-        """Return what is at `url`; raises `NotFound`, `Unavailable` and `InvalidInput`."""
+        """Return the content at `url`; raises `NotFound`, `Unavailable` and `InvalidInput`."""
         status, content = await self._asked("GET", url)
         if status != 200:
             raise NotFound(f"the answer has status {status}", where=url)
         return content
 
     async def told(self, url: str, form: Mapping[str, str]) -> bytes:
-        """Return the answer to `form`, also one that refuses it; raises `Unavailable` and `InvalidInput`."""
+        """Return the answer to `form`, also a refusal; raises `Unavailable` and `InvalidInput`."""
         status, content = await self._asked("POST", url, urlencode(form).encode())
         if status == 429 or status >= 500:
             raise Unavailable(f"the provider cannot answer now ({status})", where=url)

@@ -1,4 +1,4 @@
-"""Logging in at an OpenID provider, renewing what that brought, and giving it back."""
+"""Login at an OpenID provider: getting, renewing and revoking tokens."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SCOPE: Final = "openid"
 
 
 class Tokens(NamedTuple):
-    """What a provider has given; `refresh` is "" where nothing renews `access`."""
+    """Tokens of a provider; `refresh` is "" if `access` cannot be renewed."""
 
     access: str
     refresh: str
 
 
 async def discovered(issuer: str, exchange: Exchange) -> Endpoints:
-    """Return where the provider `issuer` is asked; raises `InvalidInput`, `NotFound`, `Unavailable`."""
+    """Return the endpoints of the provider `issuer`; raises `InvalidInput`, `NotFound`, `Unavailable`."""
     first, second = metadata_addresses(issuer)
     try:
         return endpoints_in(await exchange.fetched(first), issuer)
@@ -49,9 +49,9 @@ async def logged_in(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Tokens:
-    """Return tokens for whoever enters the code that `show` is given, at the provider's page.
+    """Return tokens for the person who enters the code, passed to `show`, at the provider's page.
 
-    Raises `NotAllowed` where they say no, `Expired` where they say nothing in time, and as `discovered`.
+    Raises `NotAllowed` if they decline, `Expired` if they do not answer in time, and like `discovered`.
     """
     where = endpoints.device_authorization_endpoint
     content = await exchange.told(where, {"client_id": client, "scope": scope})
@@ -79,8 +79,8 @@ async def logged_in(
 async def fresh_token(login: KeptLogin, wall_clock: Callable[[], float] = time.time) -> str:
     """Return the token of `login`, renewed first if it is about to run out.
 
-    While it is still good, nobody hears that the provider has not renewed it. Raises `NotAuthenticated` where
-    the login has ended, and `Unavailable` where the provider is away.
+    While the token is still valid, a failed renewal is ignored. After that, raises `NotAuthenticated` if the
+    login has ended, and `Unavailable` if the provider does not answer.
     """
     now_s = int(wall_clock())
     token = login.token()
@@ -89,7 +89,7 @@ async def fresh_token(login: KeptLogin, wall_clock: Callable[[], float] = time.t
         return token
     try:
         async with login.locked():
-            # Another process may have renewed it meanwhile.
+            # Another process may have renewed it in the meantime.
             if (other := login.token()) != token:
                 return other
             renewed = await _renewed(login)
@@ -108,7 +108,7 @@ async def fresh_token(login: KeptLogin, wall_clock: Callable[[], float] = time.t
 
 
 async def give_back(login: KeptLogin) -> bool:
-    """Let the provider forget what renews the token of `login`; return whether it takes such a thing back."""
+    """Revoke the refresh token of `login`; return whether the provider supports that."""
     refresh_token = login.refresh_token()
     exchange = Exchange(login.ca)
     endpoints = await discovered(login.issuer, exchange)
@@ -135,7 +135,7 @@ async def _renewed(login: KeptLogin) -> Tokens:
     answer = await _token_answer(endpoints, form, exchange)
     if answer.error:
         raise refusal(answer.error, answer.error_description, endpoints.token_endpoint)
-    # A provider that gives no new one lets the old one do again (RFC 6749, section 6).
+    # Without a new refresh token, the old one stays valid (RFC 6749, section 6).
     return _tokens(answer, refresh_token, endpoints.token_endpoint)
 
 
@@ -154,7 +154,7 @@ def _tokens(answer: TokenAnswer, refresh: str, where: str) -> Tokens:
     )
     if not fine or life_of(access) is None:
         raise InvalidInput(
-            "the token that it gives is not one that says whose it is (a JWT)",
+            "the provider's access tokens do not name their user (they are not JWTs)",
             where=where,
             remedy="ask the operator of the provider for access tokens that are JWTs (RFC 9068)",
         )
