@@ -17,11 +17,11 @@ from tests.shells.mutations import mutation
 
 @mutation
 def no_job_ever_starts() -> None:
-    """Each ends in the moment in which it was to start, as if somebody had withdrawn it."""
+    """Each ends in the moment in which it was to start, as one that its site cannot start."""
 
     async def start(self: ShepherdRunner, starts: Any) -> None:
         for each in starts:
-            self._end(each, f.JobEnding(kind="withdrawn"))
+            self._end(each, f.JobEnding(kind="not-started"))
 
     ShepherdRunner._start = start  # type: ignore[method-assign]
 
