@@ -144,7 +144,8 @@ def test_what_an_owner_is_to_approve_is_not_refused_while_brokers_are_awaited(
     welcome(site, register=THEIRS, source="other")
     visited = site.answer(again)
     assert isinstance(visited, m.Visited)
-    assert visited.held and not visited.refusals
+    assert visited.held
+    assert not visited.refusals
     assert visited.approval is not approved
 
 

@@ -113,7 +113,8 @@ def test_no_owner_is_asked_for_a_user_who_may_only_hold(mode: str) -> None:
     assert [refusal.code for refusal in visited.refusals] == [RefusalCode.NOT_ALLOWED]
     assert site.states(1) == []
     held = site.answer(visit(2, want("one", 0, 60), considered=True))
-    assert isinstance(held, m.Visited) and held.held
+    assert isinstance(held, m.Visited)
+    assert held.held
     answer = ask(site, 2)
     assert isinstance(answer, m.OwnerSays)
     assert (answer.state, answer.resources) == ("declined", ("here/one",))
