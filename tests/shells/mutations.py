@@ -32,7 +32,7 @@ from kalends.resource_servers.participation.reclaims.reclaim_reminders import Re
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.http.dispatch import Dispatcher
-from kalends.stores.sqlite import notice_table, sqlite_file
+from kalends.stores.sqlite import letter_table, notice_table, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
 from kalends.stores.sqlite.register import request_reads
 from tests.simulation import mutations, mutations_of_forgetting, mutations_of_waiting
@@ -271,3 +271,9 @@ def all_are_told_of_everything() -> None:
         return tuple(notice_table.NoticeAddress(*row)._replace(user=user) for row in found)
 
     notice_delivery.addresses_of = of_anybody
+
+
+@mutation
+def what_was_told_stays_in_the_store() -> None:
+    """Letters that were sent are not removed, and come again with the next start."""
+    letter_table.remove_letters = lambda connection, done: None  # type: ignore[assignment]

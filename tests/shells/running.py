@@ -11,6 +11,7 @@ from tests.shells.reports import Report
 
 SHOWS_AT: Final = {
     "a_second_word_is_taken": 2,
+    "what_was_told_stays_in_the_store": 2,
     "a_cancelled_place_leaves_its_job": 13,
     "a_late_bid_wins": 3,
     "rests_never_end": 23,

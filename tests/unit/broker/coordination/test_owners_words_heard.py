@@ -75,3 +75,23 @@ def test_owners_may_think_until_the_first_of_several_slots_begins() -> None:
     waiting = broker.row(rid).waiting
     assert waiting is not None
     assert waiting.until == START
+
+
+def test_owners_have_no_more_time_when_a_hold_was_lost_meanwhile() -> None:
+    broker, rid = before_owners()
+    broker.receive("here", says(rid, "pending"))
+    first = broker.row(rid).waiting
+    broker.advance(5_000)
+    lost = m.Renewed(rid=rid, att=2, epoch=1, lost=(7,))
+    broker.receive("here", lost)
+    assert broker.case(rid).phase == "holding"
+    held = (m.HeldSlot(0, 8),)
+    broker.receive(
+        "here", m.Visited(rid=rid, att=2, epoch=1, vote="none", held=held, approval=True)
+    )
+    for site in ("here", "there"):
+        broker.receive(site, says(rid, "pending"))
+    assert broker.case(rid).phase == "asking"
+    assert first is not None
+    assert broker.case(rid).record.waiting == first
+    assert broker.case(rid).record.asked_at == first.since
