@@ -45,7 +45,7 @@ def test_a_token_for_several_servers_comes_with_what_they_could_do(tmp_path: Pat
     both = ("--audience", "npaci", "--audience", "sdsc")
     result = run("admin", "token", "--key", str(key), "--user", "ada", *both)
     assert result.exit_code == 0
-    assert "npaci, sdsc: each of these servers could use it at the others" in result.stderr
+    assert "npaci, sdsc: each of these servers could use the token at the others" in result.stderr
 
 
 def test_a_token_signed_with_a_new_key_is_good_for_its_audience(tmp_path: Path) -> None:

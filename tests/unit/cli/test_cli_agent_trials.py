@@ -368,7 +368,7 @@ def test_without_a_sandbox_the_language_alone_runs_it_and_that_is_said(
     monkeypatch.setattr(Sandbox, "start", none_here)
     printed = run(*words)
     assert printed.exit_code == 0
-    assert "the rules of the language alone: this kernel has no seccomp" in printed.stdout
+    assert "restricted only by the language: this kernel has no seccomp" in printed.stdout
     alone = data(run(*words, "--json"), "run")["sites"][0]
     for name in ("code", "chosen", "sent", "steps"):
         assert alone[name] == boxed[name]

@@ -150,7 +150,7 @@ def test_nothing_is_overwritten_and_what_fails_leaves_nothing(folder: Path) -> N
         (["site", "Not a name"], "name"),
         (["site", "ctc", "--site", "a=http://a"], "a site has none"),
         (["broker", "npaci", "--resource", "sp2"], "a broker has none"),
-        (["site", "ctc", "--resource", "sp2:many"], "no number of units"),
+        (["site", "ctc", "--resource", "sp2:many"], "is not a number of units"),
         (["broker", "npaci", "--site", "ctc"], "is not NAME=VALUE"),
         (["broker", "npaci", "--site", "ctc=ftp://x"], "not the address of a server"),
         (["site", "ctc", "--listen", "0.0.0.0:7101"], "unencrypted"),

@@ -81,7 +81,7 @@ def test_a_pasted_token_is_kept_for_its_user_only_and_never_shown(ada: User) -> 
         assert "ada at npaci" in result.stdout
         told = done(ada.types("whoami"))
     assert "groups   staff" in told.stdout
-    assert "for      npaci alone" in told.stdout
+    assert "for      only npaci" in told.stdout
     assert f"{url} (by profile default)" in told.stdout
     assert token not in result.output + told.output + ada.config.read_text()
     assert ada.modes() == {0o600}
@@ -99,8 +99,8 @@ def test_who_has_a_token_for_audits_alone_logs_in_and_is_told_so(ada: User) -> N
     ("audiences", "told"),
     [
         ((), ""),
-        (("npaci",), "npaci alone"),
-        (("https://npaci.example",), "https://npaci.example alone"),
+        (("npaci",), "only npaci"),
+        (("https://npaci.example",), "only https://npaci.example"),
         (("npaci", "sdsc"), "npaci, sdsc: each could use it at the others"),
         (("kalends",), "kalends: each server could use it at all others"),
     ],
