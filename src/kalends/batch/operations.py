@@ -215,12 +215,10 @@ class JobOperations:
         rows = await self._machines.history.use(*asked)
         reserved = await self._machines.history.reserved(*asked)
         return c.UsageView(
-            machine=body.machine,
-            start=body.start,
-            end=body.end,
+            machine=body.machine, start=body.start, end=body.end,
             rows=tuple(c.UsageRow(**row._asdict()) for row in rows),
             reserved=tuple(c.ReservedRow(**row._asdict()) for row in reserved),
-        )
+        )  # fmt: skip
 
     async def history(self, caller: Caller, body: h.ReadHistory) -> h.HistoryPage:
         """A page of the jobs that are over; what is durable is told."""

@@ -12,6 +12,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.requests import words
+from kalends.cli.requests.waiting_words import waiting_listing
 from kalends.client.methods.listing_calls import ListState
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
@@ -64,7 +65,7 @@ def command(
             settings,
             "requests",
             views,
-            lambda: words.waiting_listing(views, zone) if views else ["no request of yours waits"],
+            lambda: waiting_listing(views, zone) if views else ["no request of yours waits"],
         )
         return
     with settings.connect() as client:

@@ -396,8 +396,4 @@ def _check_finite(value: float, where: str) -> None:
 
 def _check_text(text: str, where: str) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidInput(
-            "the text has a lone surrogate",
-            where=where,
-            remedy="write it in UTF-8",
-        )
+        raise InvalidInput("the text has a lone surrogate", where=where, remedy="write it in UTF-8")

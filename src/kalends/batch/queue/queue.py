@@ -264,7 +264,7 @@ class BatchQueue:
         job = self.flow.table.jobs.get(number)
         if job is None or job.phase != "running" or job.entry is None:
             raise Conflict(
-                "the job is changing its size, or ending", where="want", remedy="ask again"
+                "the job is changing its size or ending", where="want", remedy="ask again"
             )
         if job.reservation:
             raise Conflict("its nodes belong to a reservation", where="want")

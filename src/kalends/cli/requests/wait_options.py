@@ -13,7 +13,8 @@ from kalends.cli.console.groups import EXIT_INTERRUPTED
 from kalends.cli.console.help_form import section
 from kalends.cli.console.live_line import LiveLine
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests import next_steps, words
+from kalends.cli.requests import next_steps
+from kalends.cli.requests.waiting_words import waiting_words
 from kalends.client.methods.request_calls import PROMPT_S
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Patience, RequestView
@@ -150,4 +151,4 @@ class Progress:
         self._line.__exit__(*raised)
 
     def __call__(self, view: RequestView) -> None:
-        self._line.show(words.waiting_words(view, self._zone))
+        self._line.show(waiting_words(view, self._zone))

@@ -15,9 +15,10 @@ from kalends.cli.console.problems import lines as problem_lines
 from kalends.cli.console.short_time import short_time
 from kalends.cli.jobs.placed import how_words, placed_words
 from kalends.cli.requests.agent_options import argument_text
-from kalends.cli.requests.approval_words import approval_words, to_approve_lines, waits_how
+from kalends.cli.requests.approval_words import to_approve_lines
 from kalends.cli.requests.notice_words import before_words, change_words, units_out_words
 from kalends.cli.requests.polls import poll_lines
+from kalends.cli.requests.waiting_words import waiting_words
 from kalends.contract.calls import (
     AgentNote,
     Candidate,
@@ -91,29 +92,6 @@ def _patience_words(said: Said, zone: ZoneInfo) -> str:
         last = until or "the last possible start"
         return f"also on waiting lists; at most until {last}"
     return f"at most until {until}" if until else ""
-
-
-def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
-    """Describe the wait of an open request: slots, requests ahead, start tried, deadline."""
-    waiting = view.waiting
-    if waiting is None:
-        return "being decided"
-    if waiting.approval:
-        return approval_words(waiting, zone)
-    awaited = " and ".join(waiting.awaited) or "its turn"
-    told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
-    ahead = f", {waiting.ahead} ahead" if waiting.ahead else ", next in line"
-    if waiting.awaited and all(_is_site(each) for each in waiting.awaited):
-        sites = "site" if len(waiting.awaited) == 1 else "sites"
-        told, ahead = f"waiting for {sites} {awaited} to answer", ""
-    tried = f"; trying {short_time(waiting.earliest, zone)}" if waiting.earliest else ""
-    until = f"; gives up {short_time(waiting.until, zone)}" if waiting.until else ""
-    return f"{told}{ahead}{tried}{until} ({zone.key})"
-
-
-def _is_site(awaited: str) -> bool:
-    """Return whether `name` is a site, not a resource or the attributes of a term."""
-    return awaited.replace("-", "").isalnum()
 
 
 def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
@@ -383,24 +361,4 @@ def _idle(price: Price) -> str:
 def _on(claims: Iterable[ClaimView]) -> str:
     return " + ".join(
         claim.resource + (f":{claim.units}" if claim.units > 1 else "") for claim in claims
-    )
-
-
-def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
-    """Return a row for each request in a wait queue or on a waiting list."""
-    return rows(
-        ("ID", "AHEAD", "WAITS FOR", "REQUEST", f"TRYING ({zone.key})", "GIVES UP"),
-        [
-            (
-                short_id(view.id),
-                view.waiting.ahead,
-                ", ".join(view.waiting.awaited) + waits_how(view.waiting),
-                view.text,
-                short_time(view.waiting.earliest, zone) if view.waiting.earliest else "-",
-                short_time(view.waiting.until, zone) if view.waiting.until else "-",
-            )
-            for view in views
-            if view.waiting is not None
-        ],
-        right=("AHEAD",),
     )

@@ -37,21 +37,8 @@ def job_from(
 ) -> JobRequest:  # fmt: skip
     """Return the job that the options describe; raises `InvalidInput`."""
     reservation = options.get("reservation", "")
-    if limit is None and not reservation:
-        raise InvalidInput(
-            "the time limit is missing",
-            where="--for",
-            remedy="give the longest run time, e.g. --for 1h",
-        )
-    lengths = limit.split(",") if limit is not None else ()
-    limits_s = tuple(parse_duration(each, where="--for") for each in lengths)
     sizes = _numbers(options["sizes"], ",", "--sizes")
-    if len(limits_s) > 1 and len(limits_s) != len(sizes):
-        raise InvalidInput(
-            f"{len(limits_s)} limits for {len(sizes) or 'no'} sizes",
-            where="--for",
-            remedy="give one limit, or one for each of --sizes",
-        )
+    limits_s = _limits_s(limit, sizes, reservation)
     if options["change"] and not options["malleable"]:
         raise InvalidInput(
             "works only with --malleable",
@@ -93,6 +80,25 @@ def job_from(
     )
     job.check()
     return job
+
+
+def _limits_s(limit: str | None, sizes: Sequence[int], reservation: str) -> tuple[int, ...]:
+    """Return the limits that ``--for`` gives; none if the job may run until its reservation ends."""
+    if limit is None and not reservation:
+        raise InvalidInput(
+            "the time limit is missing",
+            where="--for",
+            remedy="give the longest run time, e.g. --for 1h",
+        )
+    lengths = limit.split(",") if limit is not None else ()
+    limits_s = tuple(parse_duration(each, where="--for") for each in lengths)
+    if len(limits_s) > 1 and len(limits_s) != len(sizes):
+        raise InvalidInput(
+            f"{len(limits_s)} limits for {len(sizes) or 'no'} sizes",
+            where="--for",
+            remedy="give one limit, or one for each of --sizes",
+        )
+    return limits_s
 
 
 def job_named(text: str) -> JobName:

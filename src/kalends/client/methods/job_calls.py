@@ -52,13 +52,12 @@ class JobCalls(AgentCalls):
     ) -> AsyncIterator[MadeJob]:
         """Submit many jobs to one machine, and yield each with its number, in their order.
 
-        A call takes up to a thousand jobs, and all of a call are durable when its first one is yielded. With
-        `key` it can be repeated, with the same jobs in the same order: jobs that were submitted before are
-        yielded, and not submitted again. For the first job that is refused, raises like `submit`; `where`
-        begins with its place, ``jobs[3]``. Jobs before it are submitted, and none after it.
+        A call takes up to a thousand jobs, all durable when its first one is yielded. With `key` it can be
+        repeated, with the same jobs in the same order, and submits none of them again. For the first job that
+        is refused, raises like `submit`; `where` begins with its place, ``jobs[3]``. No later one is submitted.
         """
         key, done = key or self.new_key(), 0
-        listed = [checked_job(job) for job in jobs]
+        listed = [checked_job(job) for job in every(jobs, where="jobs")]
         for page in pages_of(listed):
             body = SubmitJobs(key=key, machine=page[0].machine, first=done, jobs=page)
             answer = await self._caller.call(body, "jobs_submit", SubmittedJobs)
@@ -101,8 +100,7 @@ class JobCalls(AgentCalls):
     ) -> job_calls.JobNews:
         """Return a job when it differs from `known`, or as it is after `wait_s`.
 
-        It differs by another phase or attempt, or by an expected start that has moved by more than a minute
-        and more than a tenth of the wait.
+        A difference is another phase or attempt, or an expected start moved by over a minute and a tenth.
         """
         body = job_calls.WatchJob(
             machine=known.machine, job=known.job, phase=known.phase, attempt=known.attempt,
@@ -129,12 +127,8 @@ class JobCalls(AgentCalls):
         Answers as soon as one has changed, or after `wait_s`. Without `known`, or after a restart of the
         site, answers at once with `skipped`: then list the jobs, and ask for changes since this answer.
         """
-        body = WatchJobs(
-            machine=machine,
-            life=known.life if known is not None else "",
-            after=known.after if known is not None else 0,
-            wait_ms=milliseconds(wait_s),
-        )
+        life, after = (known.life, known.after) if known is not None else ("", 0)
+        body = WatchJobs(machine=machine, life=life, after=after, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "jobs_watch", MovedJobs)
 
     async def watch_jobs(
