@@ -131,7 +131,7 @@ class BatchQueue:
 
     @property
     def state(self) -> QueueState:
-        """What the facts have made, to be written down where all their effects were taken."""
+        """State after the facts, to be stored once all their effects were taken."""
         return QueueState(self.number, self.last_s, self.flow)
 
     # What users ask

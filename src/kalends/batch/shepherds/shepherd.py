@@ -219,7 +219,7 @@ class Shepherd:
 
     @property
     def _ran_s(self) -> float:
-        """How long it has run: what its limit is for."""
+        """Return the run time that counts against the limit."""
         now_s = linux.since_boot_s()
         return now_s - self._began_s - self._stops.stood_s(now_s)
 

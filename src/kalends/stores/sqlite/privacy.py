@@ -1,4 +1,4 @@
-"""Rights to a store: only its server's Unix user may read it, as it holds users' programs and environments."""
+"""Rights to a store: only its server's Unix user may read it, as it holds programs and environments."""
 
 from __future__ import annotations
 
