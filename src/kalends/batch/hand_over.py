@@ -103,7 +103,7 @@ class HandOver:
         return f"the number of the job in {self.system} is not known"
 
     async def piece(self, writer: Writer, path: str, offset: int) -> bytes:
-        """As `Outputs` says; a relative `path` lies in the home of its user there."""
+        """See `Outputs`; a relative `path` lies in the home of its user there."""
         name = _name(writer.number, writer.attempt, writer.submitted_s)
         try:
             piece = await self._desk(writer.user).read(name, path, offset)

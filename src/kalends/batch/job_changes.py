@@ -15,7 +15,7 @@ AT_ONCE: Final = 250
 
 
 class JobChange(NamedTuple):
-    """What is to be done, by whom: the job's own user, or an operator, or one who is both."""
+    """The change, and who asks for it: the job's own user, or an operator, or one who is both."""
 
     body: ChangeJob
     user: str

@@ -130,7 +130,7 @@ class ShepherdOutputs:
     """How much output of a job is kept; 0: all."""
 
     async def piece(self, writer: Writer, path: str, offset: int) -> bytes:
-        """As `Outputs` says; `NotAllowed` where the path leads to another file by now."""
+        """See `Outputs`; raises `NotAllowed` if the path now leads to another file."""
         if path and not path.startswith("/"):
             raise InvalidInput(
                 f"{path} lies in the home of its user",

@@ -281,7 +281,7 @@ class EffectRunner:
         return found
 
     def mark(self, site: str) -> m.Mark | None:
-        """How far the register is, to be told to `site`; None without a store."""
+        """Return the register's position for `site`; None without a store."""
         life = self._lives.current
         if life is None:
             return None

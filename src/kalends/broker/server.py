@@ -189,7 +189,7 @@ def build_broker(
 
 
 def replica_name(configuration: BrokerConfiguration) -> str:
-    """What this replica is called by its sites and in the register."""
+    """Return the name of this replica at its sites and in the register."""
     return f"{configuration.name}-{configuration.replica}"
 
 

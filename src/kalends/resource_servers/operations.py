@@ -139,7 +139,7 @@ class SiteOperations:
         return self._site.health()
 
     async def reconcile(self, caller: Caller, body: calls.Reconcile) -> calls.Reconciled:
-        """Which brokers have not compared yet; with `go_on`, nobody waits for them any more."""
+        """Return the brokers that have not compared yet; with `go_on`, stop waiting for them."""
         engine = self._site.engine()
         at_risk = (
             engine.participant.recovery.unsettled()

@@ -46,7 +46,7 @@ COMPRESSION: Final = 1
 
 
 class QueueState(NamedTuple):
-    """What the facts up to `number` have made, the last of them at `last_s`."""
+    """State of a queue after the facts up to `number`, the last of them at `last_s`."""
 
     number: int
     last_s: int

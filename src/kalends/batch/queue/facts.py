@@ -24,7 +24,7 @@ started (no such command, say), or its shepherd died with it."""
 
 
 class JobEnding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an attempt ended; `status` is the exit status, or a signal as a negative number."""
+    """End of an attempt; `status` is the exit status, or a signal as a negative number."""
 
     kind: EndKind
     status: int = 0

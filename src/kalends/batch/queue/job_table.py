@@ -27,7 +27,7 @@ class PastJob(NamedTuple):
 
 @dataclass(slots=True)
 class ArrayCounts:
-    """How far an array of `jobs` jobs has come, for those that wait for all of it."""
+    """Progress of an array of `jobs` jobs, for the jobs that wait for all of it."""
 
     jobs: int
     started: int = 0
@@ -36,7 +36,7 @@ class ArrayCounts:
 
 
 class Submission(NamedTuple):
-    """Which jobs a call with a key has made, and the digest of what it asked for."""
+    """Jobs made by a call with a key, and the digest of the call."""
 
     first: int
     number: int

@@ -35,7 +35,7 @@ ABOVE_ALL: Final = 1 << 30
 
 
 class Given(NamedTuple):
-    """What the policy has decided of one job: `nodes` are all that it has now, or will have."""
+    """Decision of the policy about one job: `nodes` are all that it has now, or will have."""
 
     number: int
     nodes: tuple[int, ...]
@@ -205,7 +205,7 @@ class MachineRoom:
             return []
 
     def run_again(self, entry: Job, again: Job, now: int) -> list[Given]:
-        """As `end`; the job waits again first, at its old place."""
+        """End the run like `end`; the job then waits first, at its old place."""
         return _given(self.scheduler.run_again(entry, again, now))
 
     def let_change(self, entry: Job, now: int) -> list[Given]:

@@ -15,7 +15,7 @@ from kalends.core.jobs import Occasion
 
 @dataclass(slots=True)
 class ArrayTally:
-    """How it stands with an array: `total` jobs, `left` of which are not over."""
+    """State of an array: `total` jobs, `left` of which have not ended."""
 
     total: int
     left: int

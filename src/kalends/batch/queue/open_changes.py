@@ -12,7 +12,7 @@ from kalends.batch.queue.machine_room import MachineRoom
 
 @dataclass(frozen=True, slots=True)
 class OpenChanges:
-    """What jobs of the table, which have nodes of the room, were asked for."""
+    """Open changes of the sizes of jobs that have nodes."""
 
     table: JobTable
     room: MachineRoom

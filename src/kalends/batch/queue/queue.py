@@ -131,7 +131,7 @@ class BatchQueue:
 
     @property
     def state(self) -> QueueState:
-        """What the facts have made, to be written down where all their effects were taken."""
+        """State after the facts, to be stored once all their effects were taken."""
         return QueueState(self.number, self.last_s, self.flow)
 
     # What users ask
@@ -263,9 +263,7 @@ class BatchQueue:
         """Have a running program change its size as it wants to. Raises `Conflict` with why it cannot."""
         job = self.flow.table.jobs.get(number)
         if job is None or job.phase != "running" or job.entry is None:
-            raise Conflict(
-                "the job is changing its size or ending", where="want", remedy="ask again"
-            )
+            raise Conflict("the job changes its size, or ends", where="want", remedy="ask again")
         if job.reservation:
             raise Conflict("its nodes belong to a reservation", where="want")
         if not job.request.malleable or nodes not in job.request.sizes:

@@ -1,4 +1,4 @@
-"""Where the files of a machine's jobs are, and what an attempt may be called."""
+"""Paths of the files of a machine's jobs, and valid names of attempts."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class Folders(NamedTuple):
 
     @property
     def log(self) -> str:
-        """What shepherds say of faults of their own."""
+        """Log of the shepherds' own faults."""
         return f"{self.top}/shepherds.log"
 
     def record(self, name: str) -> str:
         return f"{self.jobs}/{name}"
 
     def socket(self, name: str) -> str:
-        """Where the server speaks to the shepherd."""
+        """Socket of the server's calls to the shepherd."""
         return f"{self.sockets}/{name}"
 
     def own(self, name: str) -> str:
@@ -87,7 +87,7 @@ class Folders(NamedTuple):
         return f"{self.spool}/{name}/output"
 
     def control(self, name: str) -> str:
-        """Where a program that can change its size hears of it."""
+        """Socket of a program that can change its size."""
         return f"{self.spool}/{name}/control"
 
     def make(self) -> None:

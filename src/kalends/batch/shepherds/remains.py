@@ -34,7 +34,7 @@ KERNEL_THREAD: Final = 0x00200000
 
 
 class Verdict(Enum):
-    """What a look at a process showed: whether it belongs to the attempt, is gone, or could not be read."""
+    """Finding about a process: whether it belongs to the attempt, is gone, or could not be read."""
 
     OURS = auto()
     ANOTHERS = auto()

@@ -182,9 +182,7 @@ class Shepherd:
 
     def give_up(self) -> None:
         """End everything after a fault of our own."""
-        self._countdown.ask(
-            self._ran_s, facts.LOST, "its supervisor failed; the site's log shows why"
-        )
+        self._countdown.ask(self._ran_s, facts.LOST, "its supervisor failed: see the site's log")
         self._finish(-signal.SIGKILL, family.NONE)
 
     def close(self) -> bool:
@@ -219,7 +217,7 @@ class Shepherd:
 
     @property
     def _ran_s(self) -> float:
-        """How long it has run: what its limit is for."""
+        """Return the run time that counts against the limit."""
         now_s = linux.since_boot_s()
         return now_s - self._began_s - self._stops.stood_s(now_s)
 

@@ -121,7 +121,7 @@ def common_starts(
 
 
 def starts_of(report: SiteReport, starts: Starts) -> list[tuple[int, str, int]]:
-    """What `report` says was on offer, one by one: ``(term, resource, start)``.
+    """Yield the slots on offer by `report`: ``(term, resource, start)``.
 
     Never more than a visit may offer, nor outside of `starts`, whatever the site has said.
     """

@@ -64,7 +64,7 @@ class AgentStory:
 
 
 def _told(report: SiteReport) -> str:
-    """How the agent fared at a site; what the site says is cut to one printable line."""
+    """Return the agent's outcome at a site; the site's text is cut to one printable line."""
     held = f"{len(report.held)} slot{'' if len(report.held) == 1 else 's'} held"
     if report.code == "ok":
         return f"the agent chose; {held}"

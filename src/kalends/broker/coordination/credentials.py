@@ -28,7 +28,7 @@ class Credentials:
         return key
 
     def secret(self, record: Record, site: str) -> str:
-        """What proves there that a message about `record` is ours; old records have one of their own."""
+        """Return the proof that a message about `record` is ours; old records have one of their own."""
         return record.secret or proofs.of_request(self.site_key(site), record.rid)
 
     def proves(self, secret: str, site: str, rid: str) -> bool:
@@ -36,11 +36,11 @@ class Credentials:
         return proofs.same(secret, proofs.of_request(self.site_key(site), rid))
 
     def peer_proof(self, site: str, rid: str, asker: str) -> str:
-        """What proves to `site` that `asker` takes part in `rid`."""
+        """Return the proof for `site` that `asker` takes part in `rid`."""
         return proofs.of_peer(self.site_key(site), rid, asker)
 
     def visit_proof(self, site: str, record: Record, way: str, asked: str) -> str:
-        """What proves to `site` that an agent which comes by `way` was sent by us."""
+        """Return the proof for `site` that we sent an agent that comes by `way`."""
         return proofs.of_visit(
             self.site_key(site), record.rid, record.att, way, asked, str(record.stamp),
             record.user, *record.groups,
@@ -55,7 +55,7 @@ class Credentials:
         }
 
     def commit_warrant(self, record: Record, site: str) -> str:
-        """What proves to the register itself that `record` is committed, for `site` to keep."""
+        """Return the proof for the register itself that `record` is committed, for `site` to keep."""
         return warrants.of_commit(self._secret, site, record)
 
     def cancel_warrant(self, record: Record, site: str) -> str:

@@ -79,7 +79,7 @@ COMMITTED: frozenset[RecordState] = frozenset({"commit", "cancelled", "replaced"
 
 
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was asked; `wants` are given when they are fixed from the start.
+    """The request; `wants` are given when they are fixed from the start.
 
     `agent` is the agent as it was named, `script` the hash of its script at that moment.
     """
@@ -118,7 +118,7 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What an agent has left for its client at `site`: plain data as JSON text."""
+    """Message of an agent at `site` for its client: plain data as JSON text."""
 
     at_ms: int
     site: str
@@ -276,7 +276,7 @@ class Record(msgspec.Struct, omit_defaults=True):
 
 
 class OfCase(msgspec.Struct, frozen=True, kw_only=True):
-    """What a case asks of the register: its result is for that case alone, and for no later one.
+    """Operation of a case on the register: its result is for that case alone, and for no later one.
 
     `case` is the number of `kalends.broker.coordination.transaction.Transaction`. A replica may have lost a
     request and taken it over again while an operation of the first time was still on its way. `notices` are
@@ -516,7 +516,7 @@ class Unreadable(msgspec.Struct, frozen=True):
         return "reserved" if self.state == "commit" else self.state
 
     def error(self) -> StoreDamaged:
-        """What whoever asks for it is told; the reason is for its operator."""
+        """Return the error for the caller; the reason is for the operator."""
         return StoreDamaged(
             "the broker cannot read the stored record of this request",
             where="store",

@@ -111,7 +111,7 @@ def bad_answer(where: str) -> Refusal:
 
 
 def complaint_about(site: str, message: m.Message) -> str:
-    """What is wrong with `message` of `site` by itself, whatever it answers; "" for nothing."""
+    """Return what is wrong with `message` of `site` alone, whatever it answers; "" for nothing."""
     match message:
         case m.Hello():
             return _of_hello(site, message)
@@ -142,7 +142,7 @@ def complaint_about(site: str, message: m.Message) -> str:
 
 
 def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
-    """What is wrong with `view`, which answers `asked`; "" for nothing."""
+    """Return what is wrong with `view`, which answers `asked`; "" for nothing."""
     if site != asked.site:
         return "answers a question to another site"
     if len(view.views) != len(asked.wants):
@@ -164,7 +164,7 @@ def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
 def complaint_about_places(
     offers: Sequence[m.PlaceOffer], jobs: Mapping[str, JobRequest], now_s: int
 ) -> str:
-    """What is wrong with `offers` for the job that each machine was asked for; "" for nothing.
+    """Return what is wrong with `offers` for the job that each machine was asked for; "" for nothing.
 
     `now_s` is the time by the site's own clock: a broker whose clock is ahead blames no site for that.
     """

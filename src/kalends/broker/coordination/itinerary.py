@@ -143,7 +143,7 @@ def planned_tour(
 
 
 def grouped(sites: Collection[str], directory: Directory) -> dict[str, tuple[str, ...]]:
-    """Which of `sites` to visit, and which of the others each passes the agent on to.
+    """Return the `sites` to visit, and the others to which each passes the agent on.
 
     The one that reaches most of those that are left goes first; of equals, the first by name.
     """

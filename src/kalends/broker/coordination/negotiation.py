@@ -110,7 +110,7 @@ class Negotiation:
             self._note_line(case, now)
 
     def _in_line(self, case: Transaction, part: Branch, visited: m.Visited, now: Moment) -> None:
-        """How many are ahead may be asked for at any time: that is not written down."""
+        """Note the number of requests ahead in memory only: it can be asked for at any time."""
         first = not case.awaited
         part.hold_ids = ()
         part.ahead, part.awaits = visited.ahead, visited.refusals
@@ -128,7 +128,7 @@ class Negotiation:
             self.prepare.note_waiting(case, waiting)
 
     def _waiting(self, case: Transaction, now: Moment) -> Waiting | None:
-        """What the case waits for at this moment, for whoever asks."""
+        """Return what the case waits for now, for its user."""
         known = case.record.waiting
         if case.phase == "waiting":
             ahead = max((part.ahead for part in case.parts.values()), default=0)
@@ -154,7 +154,7 @@ class Negotiation:
         return self._waiting(case, now) if case is not None else None
 
     def locked(self, site: str, locked: m.Locked, now: Moment) -> None:
-        """What was waited for is not to be had any more (or may not be waited for)."""
+        """Handle slots that can no longer be had (or waited for)."""
         case = self.table.live(locked.rid, locked.att, ("holding", "waiting"))
         if case is None or site not in case.parts:
             return
@@ -215,7 +215,7 @@ class Negotiation:
             self.give_back(site, renewed.rid, renewed.att, renewed.recall_ms, now)
 
     def _fell_back(self, case: Transaction, part: Branch, now: Moment) -> None:
-        """What is decided stands, and begins late; else places are asked for anew."""
+        """Let a decided job begin late; ask for places again for any other."""
         told = f"{part.site} gave the nodes to others, because nothing was decided in time"
         if case.phase == "preparing":
             self.prepare.give_up_attempt(case, told, (), now)

@@ -1,4 +1,4 @@
-"""What sites in doubt ask: the register is read for each, and the answer never changes once given."""
+"""Questions of sites in doubt: the register is read for each, and the answer never changes once given."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class QueryPlan(NamedTuple):
     def of_request(
         cls, request: Request, directory: Directory, shunned: Collection[str], wall_s: int
     ) -> QueryPlan:
-        """As `of`; raises `InvalidInput` for what an agent cannot choose."""
+        """Do as `of`; raises `InvalidInput` for requests that an agent cannot choose for."""
         executable(request)
         catalogue = Catalogue(directory.resources)
         numbers = range(len(request.alternatives))

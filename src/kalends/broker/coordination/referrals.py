@@ -18,7 +18,7 @@ class Referral(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnChoice:
-    """What a broker does by itself: ask the sites `own`, of those at the ends of the ways in `site_at`."""
+    """Referral by the broker alone: ask the sites `own`, of those at the ends of the ways in `site_at`."""
 
     own: tuple[str, ...]
     site_at: Mapping[str, str]

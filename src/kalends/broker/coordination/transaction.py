@@ -209,7 +209,7 @@ class Transaction:
 
     @property
     def awaited(self) -> tuple[Refusal, ...]:
-        """What it waits for in lines."""
+        """The slots that the request waits for in lines."""
         return tuple(dict.fromkeys(each for part in self.parts.values() for each in part.awaits))
 
     def enter(self, event: PhaseEvent) -> None:

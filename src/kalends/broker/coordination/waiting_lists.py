@@ -152,7 +152,7 @@ class ListPlaces:
             self.decline(case, {site})
 
     def decline(self, case: Transaction, sites: Set[str]) -> None:
-        """What these sites offer is not wanted now: it goes to the next, and is looked at later."""
+        """Decline the offers of these sites, which go to the next request, and look again later."""
         for site in sorted(sites & case.look.wanted.keys()):
             self.resend(case, Branch(site, case.look.wanted[site]))
         case.lists.offering.clear()

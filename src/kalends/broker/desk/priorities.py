@@ -17,7 +17,7 @@ from kalends.serving.http.reload import RulesChange
 
 
 class PriorityGrants:
-    """Who may ask for which priority; the owner of the broker can change that at any time."""
+    """Priorities that each user may ask for; the owner of the broker can change that at any time."""
 
     def __init__(self, configured: Sequence[GrantConfiguration] = ()) -> None:
         self._configured = tuple(configured)

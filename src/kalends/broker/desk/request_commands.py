@@ -333,7 +333,7 @@ class RequestCommands:
         return await self._elsewhere(record, left_s)
 
     async def _of_key(self, user: str, key: str, digest: str) -> Record | None:
-        """What was asked with `key` already, whoever works on it; raises `KeyReused`."""
+        """Return the earlier request with `key`, on any replica; raises `KeyReused`."""
         service = self._service
         known = service.store.read(request_reads.by_key, user, key)
         if known is None and service.coordinator.table.working_on(user, key) is not None:

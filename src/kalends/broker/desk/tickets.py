@@ -67,7 +67,7 @@ class Tickets:
             self._open[number].end(answer)
 
     def fail(self, number: int, error: Exception) -> None:
-        """As `end`, with an error."""
+        """End the ticket with an error; see `end`."""
         if number in self._open:
             self._open[number].fail(error)
 

@@ -93,5 +93,5 @@ class Recognition:
 
 
 def mark_for(secret: str, site: str, life: str, position: int) -> m.Mark:
-    """How far the register is, to be told to `site`; `secret` is the register's."""
+    """Return the register's position for `site`; `secret` is the register's."""
     return m.Mark(life, position, proofs.of_mark(secret, site, life, position))

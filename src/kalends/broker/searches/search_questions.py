@@ -1,4 +1,4 @@
-"""What `find` has worked out from what sites have shown: pure, so that any process may do it.
+"""The work of `find` on the sites' answers: pure, so that any process may do it.
 
 A question has all that its answer depends on but the sites and resources that the broker knows.
 """

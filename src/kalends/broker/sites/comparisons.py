@@ -75,7 +75,7 @@ class Comparisons:
         self._reconciler.beat()
 
     def take(self) -> tuple[list[tuple[str, m.Message]], list[Operation]]:
-        """What is to be sent to sites, and what the register is to be mended by."""
+        """Return messages for sites, and corrections of the register."""
         sends, mending = self._reconciler.take()
         return sends + self._audits.take(), mending
 

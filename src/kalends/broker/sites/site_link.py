@@ -95,7 +95,7 @@ class LinkUser(Protocol):
         """The site is not connected (any more); if `unusable`, until somebody mends something."""
 
     def site_at(self, site: str, mark: m.Mark) -> None:
-        """How far the site was when it sent what was just said."""
+        """The site's position at its last message."""
 
     def welcome(self, site: str) -> m.Welcome:
         """Return the first message to a site on a session; raises `Unavailable` without a store."""

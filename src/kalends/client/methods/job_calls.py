@@ -54,7 +54,7 @@ class JobCalls(AgentCalls):
 
         A call takes up to a thousand jobs, all durable when its first one is yielded. With `key` it can be
         repeated, with the same jobs in the same order, and submits none of them again. For the first job that
-        is refused, raises like `submit`; `where` begins with its place, ``jobs[3]``. No later one is submitted.
+        is refused, raises like `submit`; `where` begins with its place, ``jobs[3]``. No later job is.
         """
         key, done = key or self.new_key(), 0
         listed = [checked_job(job) for job in every(jobs, where="jobs")]

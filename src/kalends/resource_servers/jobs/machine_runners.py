@@ -109,7 +109,7 @@ class MachineRunners:
             self._kept.append(kept)
 
     async def close(self) -> None:
-        """What runs goes on."""
+        """Close the runner; running jobs continue."""
         for kept in self._kept:
             await kept.close()
         for hand in self._hands.values():

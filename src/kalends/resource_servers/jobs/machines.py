@@ -103,7 +103,7 @@ class SiteMachines:
             self._states.start()
 
     async def close(self) -> None:
-        """What runs goes on."""
+        """Close all machines; running jobs continue."""
         self.end_life()
         await self._states.close()
         await self._forecaster.close()

@@ -29,7 +29,7 @@ NO_REASON: Final = "no reason is known"
 
 @dataclass
 class BidPause:
-    """No bids until `until_ms`; then one, and the next `TRIAL_MS` later. `why` is told to brokers."""
+    """No bids until `until_ms`; then one, and the next `TRIAL_MS` later. `why` is sent to brokers."""
 
     until_ms: int
     for_ms: int

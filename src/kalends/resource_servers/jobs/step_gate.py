@@ -123,7 +123,7 @@ class StepGate:
         self._loop.call_soon(self._come, seat)
 
     def _has_to_ask(self, machine: str, waits: _Waiting) -> bool:
-        """Whether the others may be told to start, and this part is to end by somebody's wish alone.
+        """Whether the other parts may still get the order to start, while this part is only asked to end.
 
         One whose reservation is cancelled, or that is to have other nodes, is not counted on any more.
         """

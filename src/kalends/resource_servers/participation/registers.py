@@ -32,7 +32,7 @@ SOURCES_MAX: Final = 10_000
 
 
 class Badge(NamedTuple):
-    """What a session has proved: its key, and whom and what the owner lets that vouch for.
+    """Identity that a session has proved: its key, and what the owner lets this key vouch for.
 
     `through` are the virtual sites that it has come by, as these say.
     """

@@ -31,7 +31,7 @@ def check_grain(info: ResourceInfo) -> None:
 
 
 def check_bookable(info: ResourceInfo, hours: tuple[Recurrence, ...], rules: OwnerRules) -> None:
-    """Raise `InvalidInput` if the hours, or the limits of everybody, leave no slot of one grain."""
+    """Raise `InvalidInput` if the hours, or the limits of all users, leave no slot of one grain."""
     check_fits(info, hours, "hours")
     users = [Principal("-"), *(_meant(rule) for rule in rules.limits.rules)]
     barred = [_bar(info, rules, user) for user in users]

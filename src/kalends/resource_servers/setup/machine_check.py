@@ -15,7 +15,7 @@ from kalends.serving.configuration import MachineConfiguration, SiteConfiguratio
 
 
 class MachineCheck(NamedTuple):
-    """`facts` are told in any case; with `problems` no script runs, with `warnings` not all programs."""
+    """`facts` are shown in any case; with `problems` no script runs, with `warnings` not all programs."""
 
     folder: Path
     """Of records, scripts and kept output."""

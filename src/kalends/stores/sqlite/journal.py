@@ -321,7 +321,7 @@ class SiteStore:
             raise
 
     def write(self, connection: sqlite3.Connection, facts: Sequence[Fact], at_ms: int) -> None:
-        """As `apply`, within a transaction that is the caller's."""
+        """Do as `apply`, in the caller's transaction."""
         seq = self._last_seq
         journal: list[tuple[int, int, str, str, bytes]] = []
         standing: dict[str, tuple[str, int, int]] = {}
@@ -471,7 +471,7 @@ def stake_of(rid: str, body: bytes) -> Stake:
 
 
 def problems_of(connection: sqlite3.Connection) -> list[str]:
-    """What is wrong in the tables of a site's store: reads the whole journal, writes nothing."""
+    """Return the faults in the tables of a site's store; reads the whole journal, writes nothing."""
     problems = []
     standing: dict[str, tuple[int, int]] = {}
     for seq, rid, event, body in connection.execute(

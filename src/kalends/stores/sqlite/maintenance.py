@@ -127,7 +127,7 @@ def reconcile(store_path: Path) -> int:
 
 
 def _kind_of(path: Path) -> tuple[StoreKind, Examine]:
-    """What keeps the store at `path`; raises `StoreDamaged` for a file that is no store of ours."""
+    """Return the kind of the store at `path`, and its check; raises `StoreDamaged` for other files."""
     header, size = sqlite_file.read_header(path)
     if header.startswith(sqlite_file.MAGIC):
         application_id = int.from_bytes(header[68:72], "big")

@@ -39,7 +39,7 @@ create table notice_address (
 
 
 class NoticeAddress(NamedTuple):
-    """Where `user` is told: `receiver` as it was asked for, times in `zone`; webhooks have a `secret`."""
+    """Address of `user`: `receiver` as it was asked for, times in `zone`; webhooks have a `secret`."""
 
     user: str
     receiver: str

@@ -79,18 +79,18 @@ class ForgetScript(NamedTuple):
 
 
 class PutBack(NamedTuple):
-    """As `lives.put_back`."""
+    """Do as `lives.put_back`."""
 
 
 class MadeGood(NamedTuple):
-    """As `lives.made_good`, which gives the result."""
+    """Return the result of `lives.made_good`."""
 
     known: tuple[Live, ...]
     problem: Problem
 
 
 class ForgetSettled(NamedTuple):
-    """As `request_writes.forget`, which gives the result."""
+    """Return the result of `request_writes.forget`."""
 
     rids: tuple[str, ...]
 
@@ -194,7 +194,7 @@ class BrokerStore:
         *args: P.args,
         **keywords: P.kwargs,
     ) -> T:
-        """What a short reading `function` of `register` finds; raises `Unavailable`."""
+        """Return the result of a short reading `function` of `register`; raises `Unavailable`."""
         try:
             return function(self._reader, *args, **keywords)
         except sqlite3.Error as error:
@@ -230,7 +230,7 @@ PROBLEMS_MAX: Final = 100
 
 
 def problems_of(connection: sqlite3.Connection) -> list[str]:
-    """What is wrong with the register's rows, at most `PROBLEMS_MAX` lines; empty when nothing is."""
+    """Return faults of the register's rows, at most `PROBLEMS_MAX` lines; empty if there are none."""
     problems: list[str] = []
     for row in request_reads.every(connection):
         if isinstance(row, Unreadable):

@@ -78,7 +78,7 @@ Result = TypeVar("Result")
 
 
 class RunsKept(NamedTuple):
-    """How many records are kept, of all users and of each, and what all of them may take."""
+    """Limits of the stored records: numbers, of all users and of each, and their size."""
 
     records_max: int
     of_user_max: int

@@ -202,7 +202,7 @@ def read_header(path: Path) -> tuple[bytes, int]:
 
 
 def quick_check(connection: sqlite3.Connection) -> list[str]:
-    """What SQLite finds wrong with the file; empty when it is whole."""
+    """Return the faults that SQLite finds in the file; empty if it is whole."""
     try:
         found = [row[0] for row in connection.execute("pragma quick_check(10)")]
     except sqlite3.Error as error:
@@ -242,7 +242,7 @@ def side_path(path: Path) -> Path:
 
 
 def runs_path(path: Path) -> Path:
-    """Where the records of runs are: beside the site's store."""
+    """Return the path of the records of runs, next to the site's store."""
     return path.with_name(path.name + ".runs")
 
 

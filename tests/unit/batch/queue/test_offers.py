@@ -211,7 +211,7 @@ def test_after_a_restart_an_offer_is_where_it_was_and_nothing_is_looked_up() -> 
 def test_an_offer_cannot_be_held_and_only_plain_jobs_are_offered() -> None:
     room = OfferRoom()
     number = room.offer(nodes=1)
-    with pytest.raises(Conflict, match="only an offer"):
+    with pytest.raises(Conflict, match="only offered"):
         room.queue.hold(number, "user", room.now)
     with pytest.raises(InvalidInput, match="nothing but nodes"):
         room.offer(nodes=1, indices=(1, 2))

@@ -266,7 +266,7 @@ def test_until_it_is_compared_it_offers_nobody_what_seems_free() -> None:
     (steps,) = view.views
     assert steps.refusal is not None
     assert steps.refusal.code == "drained"
-    assert "compared" in steps.refusal.detail
+    assert "compares its promises" in steps.refusal.detail
     compared(site)
     view = site.answer(query)
     assert isinstance(view, m.View)

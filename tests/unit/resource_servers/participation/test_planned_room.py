@@ -94,7 +94,7 @@ def test_what_has_no_place_among_the_nodes_is_refused_whatever_the_units_say() -
     assert isinstance(answer, m.Visited)
     (refusal,) = answer.refusals
     assert (refusal.where, refusal.code) == (POOL, RefusalCode.BUSY)
-    assert "make no partition of 2" in refusal.detail
+    assert "form no partition of 2" in refusal.detail
     assert refusals(site, vote(2, want("pool", 0, 60, 1), want("pool", 0, 60, 1))) == [
         RefusalCode.BUSY
     ]

@@ -278,7 +278,7 @@ class Claims:
         self.outbox.store(stored(stake, event))
 
     def _store_if_durable(self, stake: Stake, event: ClaimEvent) -> None:
-        """What waits for its owner survives a restart: what is stored of it is what is held now."""
+        """Store the held slots of a stake that waits for its owner, so that it survives a restart."""
         if stake.petition is not None and stake.petition.stands:
             self.store(stake, event)
 

@@ -1,1 +1,1 @@
-"""What a site may forget, may have forgotten, or cannot be sure of, and how it finds out."""
+"""Memory of a site: facts that it may forget, may have forgotten, or has to check."""

@@ -1,4 +1,4 @@
-"""What a site knows of its own past: its lives, and how far each of them got.
+"""A site's own past: its lives, and the last position of each.
 
 A life is one opening of the site's store; its name is drawn at random, so that an old image of the
 store, put back, begins a life that nobody has heard of, and knows nothing of those it has forgotten.
@@ -35,7 +35,7 @@ class Past(NamedTuple):
         return next(iter(self.ended), self.life)
 
     def mark(self, register: str, position: int) -> Mark:
-        """How far a site at `position` is, to be told to the broker of `register`."""
+        """Return this site's `position`, with its proof, for the broker of `register`."""
         proof = proofs.of_mark(self.secret, register, self.life, position)
         return Mark(self.life, position, proof)
 

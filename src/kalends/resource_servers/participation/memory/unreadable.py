@@ -1,4 +1,4 @@
-"""What a site's store holds and nobody can read: set aside, not forgotten, and its room kept safe.
+"""Unreadable records of a site's store: set aside, not forgotten, and their room kept safe.
 
 Which room a stake has that cannot be read, nobody knows; only when all of it ends. So nothing new is taken
 that begins before then, on any resource, while everything else goes on: promises are kept and decided,
@@ -30,7 +30,7 @@ class UnreadableReclaim(NamedTuple):
 
 
 class SetAside:
-    """What one site cannot read of its own store."""
+    """Records of its own store that one site cannot read."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class SetAside:
         return self._reclaims.pop(key, None) is not None
 
     def told(self) -> list[str]:
-        """What is set aside, one line each, and what helps."""
+        """Return the records set aside, one line each, with the remedy."""
         return [
             *(
                 f"the claims of request {stake.rid} cannot be read: {stake.reason}; no new requests are taken"

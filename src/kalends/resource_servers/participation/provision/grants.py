@@ -31,7 +31,7 @@ class NodeGrant(msgspec.Struct, gc=False):
 
     @property
     def wanted(self) -> Extent | None:
-        """What the claims need together; None for nothing."""
+        """Return the joint need of the claims; None if there is none."""
         return envelope(self.needs.values()) if self.needs else None
 
 

@@ -38,7 +38,7 @@ RETRY_MS: Final = 10_000
 
 @dataclass(eq=False, slots=True)
 class _SystemAccounts:
-    """How far that of one system is read."""
+    """Progress of reading the accounting of one system."""
 
     backend: ResourceBackend
     until: int
