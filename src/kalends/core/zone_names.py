@@ -50,7 +50,7 @@ def zone_named(name: str | ZoneInfo) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidInput(
-            f"unknown time zone {name[:64]!r}", where="zone", remedy=_near_zones(name[:64])
+            f"unknown time zone {name[:64]!r}", where="zone", remedy=near_zones(name[:64])
         ) from error
 
 
@@ -95,7 +95,8 @@ def _at_offset(sign: str, hours: str, minutes: str) -> str:
     return "write the name of a place with that time: Europe/Zurich"
 
 
-def _near_zones(name: str) -> str:
+def near_zones(name: str) -> str:
+    """Return which zones may be meant by `name`, which is none, for a remedy."""
     by_lower = {zone.lower(): zone for zone in available_timezones()}
     if offset := _OFFSET.fullmatch(name.strip()):
         return _at_offset(*offset.groups(default=""))

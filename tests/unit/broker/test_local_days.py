@@ -190,6 +190,11 @@ ALL = {"name": "all", "who": "everyone"}
         ({"grain": "1d", "limits": [{**ALL, "week_share": 0.1}]}, "grain"),
         ({"grain": "1h", "limits": [{**ALL, "locked_hours": 0.5}]}, "grain"),
         ({"grain": "1h", "limits": [{**ALL, "lead": "2d"}], "horizon": "1d"}, "grain"),
+        ({"grain": "1h", "limits": [{**ALL, "lead": "5d", "ahead": "120h59m"}]}, "grain"),
+        ({"grain": "1h", "limits": [{**ALL, "ahead": "30m"}]}, "grain"),
+        ({"grain": "1h", "limits": [{**ALL, "lead": "23h30m"}], "horizon": "1d"}, "grain"),
+        ({"zone": "PST"}, "zone"),
+        ({"zone": "GMT+2"}, "zone"),
     ],
 )
 def test_what_could_never_be_booked_is_refused_at_the_start(
@@ -213,6 +218,8 @@ def test_what_could_never_be_booked_is_refused_at_the_start(
                 {**ALL, "longest": "30m"},
             ],
         },
+        {"grain": "1h", "limits": [{**ALL, "lead": "5d", "ahead": "121h"}]},
+        {"grain": "1h", "limits": [{**ALL, "ahead": "1h"}]},
     ],
 )
 def test_what_somebody_could_book_is_served(settings: dict[str, object]) -> None:

@@ -355,8 +355,11 @@ def _refusal(calendar: ResourceCalendar, rule: Limit, week: Interval) -> Refusal
         detail = f"rule {rule.name} lets {whom} hold at most {rule.held_max} claims at once"
         code = RefusalCode.LIMIT
     elif week in (STANDING, STANDING_TIME):
-        most = rule.describe_number() if week == STANDING else f"{rule.describe_time()} reserved"
-        detail = f"rule {rule.name} lets {whom} have at most {most} that are not over"
+        most = rule.describe_number()
+        if week == STANDING_TIME:
+            most = f"{rule.describe_time()} in reservations"
+        are = "is" if week == STANDING and rule.locked_max == 1 else "are"
+        detail = f"rule {rule.name} lets {whom} have at most {most} that {are} not over"
         code = RefusalCode.LIMIT
     else:
         begins = format_time(week.start, calendar.info.zone)
