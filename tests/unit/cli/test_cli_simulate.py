@@ -7,8 +7,8 @@ import gzip
 import hashlib
 import html
 import json
-import shlex
 import resource
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
