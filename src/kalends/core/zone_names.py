@@ -21,6 +21,8 @@ SHAPE: Final = re.compile(r"[A-Za-z]{2,5}")
 
 SHOWN_MAX: Final = 4
 
+_OFFSET: Final = re.compile(r"(?:UTC|GMT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?", re.IGNORECASE)
+
 _WELL_KNOWN: Final = (
     "America/Los_Angeles", "America/Denver", "America/Chicago", "America/New_York", "America/Halifax",
     "America/Anchorage", "Pacific/Honolulu", "America/Phoenix", "America/Mexico_City", "America/Panama",
@@ -48,7 +50,7 @@ def zone_named(name: str | ZoneInfo) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidInput(
-            f"unknown time zone {name[:64]!r}", where="zone", remedy=_near_zones(name[:64])
+            f"unknown time zone {name[:64]!r}", where="zone", remedy=near_zones(name[:64])
         ) from error
 
 
@@ -80,8 +82,24 @@ def _rank(name: str) -> tuple[int, str]:
     return (_WELL_KNOWN.index(name) if name in _WELL_KNOWN else len(_WELL_KNOWN), name)
 
 
-def _near_zones(name: str) -> str:
+def _at_offset(sign: str, hours: str, minutes: str) -> str:
+    """Return what to write for a fixed offset: whole hours have a name, Etc/GMT-2 for two hours ahead."""
+    signed = f"{'-' if sign == '+' else '+'}{int(hours)}"
+    if int(hours) == int(minutes or 0) == 0:
+        return "write UTC"
+    if int(minutes or 0) == 0 and f"Etc/GMT{signed}" in available_timezones():
+        return (
+            f"write Etc/GMT{signed} for UTC{sign}{int(hours):02d}:00 (its sign is the opposite), or the"
+            " name of a place: Europe/Zurich"
+        )
+    return "write the name of a place with that time: Europe/Zurich"
+
+
+def near_zones(name: str) -> str:
+    """Return which zones may be meant by `name`, which is none, for a remedy."""
     by_lower = {zone.lower(): zone for zone in available_timezones()}
+    if offset := _OFFSET.fullmatch(name.strip()):
+        return _at_offset(*offset.groups(default=""))
     if meant := candidates_text(name.strip()):
         return f"write the zone's name instead: {meant}"
     wanted = name.strip().lower().replace(" ", "_")

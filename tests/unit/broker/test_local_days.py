@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -92,7 +92,7 @@ def test_days_are_changed_as_days_and_stages_keep_their_days_apart() -> None:
         booked = ann.book("lab/day", duration="1d", at="2027-03-27", patience="none")
         longer = ann.extend(booked.id, by="1d")
         assert (longer.start, longer.end) == (at("2027-03-27T00:00"), at("2027-03-29T00:00"))
-        moved = ann.move(booked.id, "2027-10-30")
+        moved = ann.move(booked.id, "2027-10-30 00:00")
         assert (moved.start, moved.end) == (at("2027-10-30T00:00"), at("2027-11-01T00:00"))
         shorter = ann.shrink(booked.id, by="1d")
         assert (shorter.start, shorter.end) == (at("2027-10-30T00:00"), at("2027-10-31T00:00"))
@@ -101,6 +101,32 @@ def test_days_are_changed_as_days_and_stages_keep_their_days_apart() -> None:
             at("2027-03-22T00:00"),
             at("2027-03-29T00:00"),
         ]
+
+
+@pytest.mark.parametrize(
+    ("zone", "grain", "day"),
+    [(BERLIN, 24, "2027-03-27"), (BERLIN, 6, "2027-10-31"), (LORD_HOWE, 24, "2027-04-03")],
+)
+def test_a_length_over_a_clock_change_is_changed_again_and_again(
+    zone: str, grain: int, day: str
+) -> None:
+    scope = {"zone": zone, "grain": f"{grain}h"}
+    with (
+        LocalFacility({"lab": {"scope": scope}}, now="2027-03-01T18:00Z") as servers,
+        servers.sync_client("ann", zone=zone) as ann,
+    ):
+        booked = ann.book("lab/scope", duration=f"{grain}h", at=f"{day} 00:00", patience="none")
+        step = f"{grain}h"
+        ends = {1: booked.end}
+        for grains in (2, 3):
+            ends[grains] = ann.extend(booked.id, by=step).end
+        midnight = datetime.fromisoformat(day)
+        assert ends == {
+            grains: at((midnight + timedelta(hours=grain * grains)).isoformat(), zone)
+            for grains in (1, 2, 3)
+        }
+        assert ann.shrink(booked.id, by=step).end == ends[2]
+        assert ann.shrink(booked.id, by=step).end == ends[1]
 
 
 def test_what_is_off_the_grain_is_told_the_days_next_to_it() -> None:
@@ -164,6 +190,11 @@ ALL = {"name": "all", "who": "everyone"}
         ({"grain": "1d", "limits": [{**ALL, "week_share": 0.1}]}, "grain"),
         ({"grain": "1h", "limits": [{**ALL, "locked_hours": 0.5}]}, "grain"),
         ({"grain": "1h", "limits": [{**ALL, "lead": "2d"}], "horizon": "1d"}, "grain"),
+        ({"grain": "1h", "limits": [{**ALL, "lead": "5d", "ahead": "120h59m"}]}, "grain"),
+        ({"grain": "1h", "limits": [{**ALL, "ahead": "30m"}]}, "grain"),
+        ({"grain": "1h", "limits": [{**ALL, "lead": "23h30m"}], "horizon": "1d"}, "grain"),
+        ({"zone": "PST"}, "zone"),
+        ({"zone": "GMT+2"}, "zone"),
     ],
 )
 def test_what_could_never_be_booked_is_refused_at_the_start(
@@ -187,6 +218,8 @@ def test_what_could_never_be_booked_is_refused_at_the_start(
                 {**ALL, "longest": "30m"},
             ],
         },
+        {"grain": "1h", "limits": [{**ALL, "lead": "5d", "ahead": "121h"}]},
+        {"grain": "1h", "limits": [{**ALL, "ahead": "1h"}]},
     ],
 )
 def test_what_somebody_could_book_is_served(settings: dict[str, object]) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import html
 import json
 import resource
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -411,6 +412,14 @@ def made(text: str) -> dict[str, Any]:
     provenance: dict[str, Any] = json.loads(text)
     assert provenance.pop("kalends") == kalends.__version__
     return provenance
+
+
+def test_the_command_in_a_result_names_a_log_that_looks_like_an_option(run: Run, log: Path) -> None:
+    (log.parent / "-n.swf").write_bytes(log.read_bytes())
+    first = data(run("--json", "--", "-n.swf"))[0]["provenance"]
+    command = shlex.split(first["command"])
+    assert command[:2] == ["kalends", "simulate"]
+    assert data(run(*command[2:], "--json"))[0]["provenance"] == first
 
 
 def test_every_result_says_what_made_it(run: Run, log: Path) -> None:

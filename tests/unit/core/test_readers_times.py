@@ -112,6 +112,25 @@ def test_an_abbreviation_as_a_zone_is_refused_with_the_zones_that_it_may_mean() 
     assert "America/Los_Angeles" in refused.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("offset", "hours"), [("GMT+2", 2), ("UTC-3", -3), ("+02:00", 2), ("utc+14", 14), ("-0500", -5)]
+)
+def test_an_offset_as_a_zone_is_refused_with_the_zone_that_has_it_and_not_its_opposite(
+    offset: str, hours: int
+) -> None:
+    with pytest.raises(InvalidInput, match="unknown time zone") as refused:
+        zone_named(offset)
+    named = zone_named(refused.value.remedy.split()[1])
+    assert parse_time("2027-03-01 12:00", NOW, named) == NOW + (2 - hours) * 3_600
+
+
+@pytest.mark.parametrize("offset", ["UTC+5:30", "+0545", "+99"])
+def test_an_offset_that_no_zone_has_by_name_names_no_zone_of_another(offset: str) -> None:
+    with pytest.raises(InvalidInput, match="unknown time zone") as refused:
+        zone_named(offset)
+    assert "Etc/" not in refused.value.remedy
+
+
 @given(
     st.integers(0, LATEST),
     st.sampled_from(

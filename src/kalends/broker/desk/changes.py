@@ -17,14 +17,23 @@ from kalends.core.requests import Alternative, Request, span_of
 from kalends.core.resources import ResourceInfo
 
 
+def changed(
+    record: Record, change: Change, now_s: int, infos: Mapping[str, ResourceInfo]
+) -> tuple[tuple[Want, ...], Request]:
+    """The slots and the request of `record` after `change`; raises as `changed_wants` does."""
+    asked = _in_local_time(record, change, infos)
+    wants = changed_wants(record, asked, now_s, infos)
+    return wants, changed_request(record, wants, asked)
+
+
 def changed_wants(
     record: Record, change: Change, now_s: int, infos: Mapping[str, ResourceInfo]
 ) -> tuple[Want, ...]:
     """The slots that `record` has after `change`: the same resources, moved or resized.
 
     `start` is the new common start: where a stage without an offset begins. `duration_s` is the new
-    length of the stages that follow the request's duration. Whole days stay whole days, over clock changes
-    too. A slot that is over at `now_s` stays as it is.
+    length of the stages that follow the request's duration, by the local clock. Whole days stay
+    whole days, over clock changes too. A slot that is over at `now_s` stays as it is.
 
     Raises `InvalidInput` for a change that changes nothing, names a resource that is not part of it, or ends
     up outside of all time; and `Conflict` for another start when some stages have begun, and others not.
@@ -78,10 +87,7 @@ def _all_changed(
     if clock is not None:
         common, start = clock.of(common), clock.of(start)
     moved_s = start - common if change.start else 0
-    request = record.spec.request
-    if clock is not None and change.duration_s:
-        change = _in_local_days(record, old, change, infos)
-    new = tuple(_changed(want, request, change, moved_s) for want in old)
+    new = tuple(_changed(want, record.spec.request, change, moved_s) for want in old)
     told = clock.in_utc(new) if clock is not None else new
     return tuple(
         was if was.end <= now_s or after == before else want
@@ -89,19 +95,19 @@ def _all_changed(
     )
 
 
-def _in_local_days(
-    record: Record, local: tuple[Want, ...], change: Change, infos: Mapping[str, ResourceInfo]
-) -> Change:
-    """Return `change` with its length by the local clock: a day more, or less, than 23 hours is 2 days, or 0.
+def _in_local_time(record: Record, change: Change, infos: Mapping[str, ResourceInfo]) -> Change:
+    """Return `change` with its length by the local clock, as a request has it: a day more than 23 h is 2 d.
 
-    What is no whole number of grains was counted from the time that the slot lasts now.
+    It stays as it is if no clock change disturbs a grain of `record`, or if it is a whole number of grains.
+    Otherwise it was counted from the time that the slot really lasts now.
     """
-    grains = [grain_of(infos[want.resource]) for want in local if want.resource in infos]
-    if all(change.duration_s % grain.seconds == 0 for grain in grains):
+    clocks = local_times(infos, sorted({want.resource for want in record.wants}))
+    grains = [grain_of(infos[want.resource]) for want in record.wants if want.resource in infos]
+    if not clocks or all(change.duration_s % grain.seconds == 0 for grain in grains):
         return change
     drifts = [
         (was.end - was.start) - (here.end - here.start)
-        for was, here in zip(record.wants, local, strict=True)
+        for was, here in zip(record.wants, clocks[0].wants(record.wants), strict=True)
         if here.end - here.start == record.spec.request.duration_s
     ]
     return msgspec.structs.replace(

@@ -22,7 +22,7 @@ from kalends.broker.coordination.refusal_errors import check_not_over, key_reuse
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.views import text_of_job
 from kalends.broker.desk.booked_steps import step_of
-from kalends.broker.desk.changes import changed_request, changed_wants
+from kalends.broker.desk.changes import changed
 from kalends.broker.desk.digests import digest_of
 from kalends.broker.desk.priorities import PriorityGrants
 from kalends.broker.desk.request_queries import Records, check_own, ended_by
@@ -200,7 +200,7 @@ class RequestCommands:
         """
         digest = digest_of("change", body.id, body.start, body.duration_s, body.units)
 
-        async def changed() -> tuple[Spec, Record]:
+        async def made() -> tuple[Spec, Record]:
             old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
             check_own(old, caller)
             if old.state != "commit":
@@ -216,12 +216,11 @@ class RequestCommands:
                 )
             now_s = self._service.moment().wall_s
             check_not_over(old, now_s)
-            wants = changed_wants(old, body, now_s, self._service.directory.resources)
-            request = changed_request(old, wants, body)
+            wants, request = changed(old, body, now_s, self._service.directory.resources)
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old
 
-        view = await self._decided(caller, body.key, digest, body.wait_ms, changed)
+        view = await self._decided(caller, body.key, digest, body.wait_ms, made)
         if view.state == "failed" and view.problem is not None:
             raise error_from_problem(view.problem)
         return view

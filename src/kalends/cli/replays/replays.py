@@ -211,7 +211,9 @@ def command_line(policies: str) -> str:
         name = parameter.name or ""
         value = context.params.get(name)
         if isinstance(parameter, click.Argument):
-            words += [] if value is None else [str(value)]
+            # A log called -n.swf would be read as an option.
+            hidden = "./" if str(value).startswith("-") and str(value) != "-" else ""
+            words += [] if value is None else [f"{hidden}{value}"]
         elif (
             parameter.expose_value
             and name not in _NOT_SHAPING

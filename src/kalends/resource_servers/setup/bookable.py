@@ -75,14 +75,14 @@ def _bar(info: ResourceInfo, rules: OwnerRules, user: Principal) -> str:
     longest, ahead, lead = (limits.deciding(user, k) for k in ("longest_s", "ahead_s", "lead_s"))
     if longest and longest.longest_s < shortest_s:
         return f"rule {longest.name} allows at most {format_duration(longest.longest_s)} at a time"
-    if lead and lead.lead_s >= info.horizon_s:
+    soonest_end_s = (lead.lead_s if lead else 0) + shortest_s
+    notice = f"rule {lead.name} needs notice of {format_duration(lead.lead_s)}, " if lead else ""
+    if soonest_end_s > info.horizon_s:
+        return f"{notice or 'a slot ends '}beyond the horizon of {format_duration(info.horizon_s)}"
+    if ahead and soonest_end_s > ahead.ahead_s:
         return (
-            f"rule {lead.name} needs notice of {format_duration(lead.lead_s)}, beyond the horizon"
-        )
-    if lead and ahead and lead.lead_s >= ahead.ahead_s:
-        return (
-            f"rule {lead.name} needs notice of {format_duration(lead.lead_s)}, and rule {ahead.name} lets"
-            f" users book at most {format_duration(ahead.ahead_s)} ahead"
+            f"{notice and notice + 'and '}rule {ahead.name} lets users book at most"
+            f" {format_duration(ahead.ahead_s)} ahead"
         )
     for together in (False, True):
         stands = limits.deciding(user, "locked_unit_s", together=together)

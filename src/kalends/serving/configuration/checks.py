@@ -6,16 +6,13 @@ import zoneinfo
 
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.near_names import near
+from kalends.core.zone_names import near_zones
 
 
 def check_zone(zone: str, where: str) -> None:
-    known = zoneinfo.available_timezones()
-    if zone not in known:
+    if zone not in zoneinfo.available_timezones():
         raise InvalidInput(
-            f"{zone!r} is not a time zone",
-            where=where,
-            remedy=near(zone, known) or "use an IANA name, such as Europe/Berlin",
+            f"unknown time zone {zone[:64]!r}", where=where, remedy=near_zones(zone[:64])
         )
 
 

@@ -356,7 +356,8 @@ def _refusal(calendar: ResourceCalendar, rule: Limit, week: Interval) -> Refusal
         code = RefusalCode.LIMIT
     elif week in (STANDING, STANDING_TIME):
         most = rule.describe_number() if week == STANDING else f"{rule.describe_time()} reserved"
-        detail = f"rule {rule.name} lets {whom} have at most {most} that have not ended"
+        have = "has" if week == STANDING and rule.locked_max == 1 else "have"
+        detail = f"rule {rule.name} lets {whom} have at most {most} that {have} not ended"
         code = RefusalCode.LIMIT
     else:
         begins = format_time(week.start, calendar.info.zone)
