@@ -1,4 +1,4 @@
-"""How to install what an optional part of kalends needs, into the Python that runs now.
+"""Commands that install the packages of an optional part of kalends, for the running Python.
 
 kalends itself is in no package registry: a command with its name would fail, or install what somebody else
 has put there. The packages that an extra stands for are named instead, as this installation declares them.

@@ -35,7 +35,7 @@ def closed_to_scripts(folder: Path, users: Mapping[str, str]) -> list[str]:
 
 
 def closed_to_programs(users: Mapping[str, str]) -> list[str]:
-    """Return, as `closed_to_scripts`, why programs that import kalends cannot use the site's Python."""
+    """Return why programs that import kalends cannot use the site's Python, see `closed_to_scripts`."""
     python = (Path(sys.executable), Path(__file__).parents[1])
     return [
         f"the Unix users of jobs ({who}) cannot enter or run {closed}, so programs that import kalends "
@@ -97,7 +97,7 @@ def homeless(users: Mapping[str, str]) -> list[str]:
 
 
 def named_few(names: Collection[str]) -> str:
-    """Return the first of `names`, and how many there are besides."""
+    """Return the first of `names`, and the number of the others."""
     some = ", ".join(list(names)[:USERS_TOLD_MAX])
     more = len(names) - USERS_TOLD_MAX
     return f"{some} and {more} more" if more > 0 else some

@@ -102,12 +102,12 @@ class ResourceCalendar:
         return over
 
     def retire(self) -> None:
-        """Let nobody see it, or book there, any more; bookings stay."""
+        """Hide the resource from all users and close it for bookings; existing bookings stay."""
         self.access = AccessList([])
 
     @property
     def is_retired(self) -> bool:
-        """Whether it is for nobody."""
+        """Whether it is closed to all users."""
         return not self.access.rules
 
     def take_rules(self, changed: ResourceCalendar) -> None:

@@ -29,7 +29,7 @@ class SubmitJobs(Body, frozen=True, kw_only=True):
 
 
 class MadeJob(Answer, frozen=True, kw_only=True):
-    """A job that was submitted; of an array of `count` jobs it is the first."""
+    """A submitted job; for an array of `count` jobs it is the first."""
 
     machine: str
     job: int

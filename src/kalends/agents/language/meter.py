@@ -43,7 +43,7 @@ class Meter:
         self.charge(1 + (chars >> limits.CHARS_PER_STEP_BITS))
 
     def charge_keys(self, number: int = 1) -> None:
-        """Pay for finding this number of keys whose hashes are no secret, in any dict of the script.
+        """Pay for a search for this number of keys with predictable hashes, in any dict of the script.
 
         Such keys can be chosen so that a dict passes over all others to find one, also over those taken out.
         """
@@ -52,7 +52,7 @@ class Meter:
         self.charge(number * nearby * (1 + (size >> limits.CACHED_KEYS_BITS)))
 
     def note_key(self, key: Any, size: int) -> None:
-        """`key`, whose hash is no secret, is put into a dict of `size`.
+        """`key`, whose hash is predictable, enters a dict of `size`.
 
         Raises `OverflowError` for a tuple if too many others have its hash: they are all compared with it.
         """

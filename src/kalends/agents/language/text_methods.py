@@ -67,7 +67,7 @@ def _bounds(name: str, *several: Any) -> list[int | None]:
 
 
 def _plain(paid: Paid, name: str, passes: int) -> Guard:
-    """Return a method that takes nothing, at the price of so many `passes` over what is not ASCII."""
+    """Return a method without arguments, at the price of `passes` over text that is not ASCII."""
     native = getattr(str, name)
 
     def guard(text: str, /) -> Any:

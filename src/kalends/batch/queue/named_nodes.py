@@ -14,6 +14,6 @@ def checked_nodes(named: Collection[int], count: int) -> tuple[int, ...]:
         raise InvalidInput(
             "no such nodes" if numbers else "no nodes are named",
             where="nodes",
-            remedy=f"they are 0 to {count - 1}",
+            remedy=f"nodes are 0 to {count - 1}",
         )
     return numbers

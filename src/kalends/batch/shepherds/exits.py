@@ -20,7 +20,7 @@ def end_fact(
     kind: str, status: int, detail: str, ran_s: float, used: Toll, strays: Toll, own_bytes: int,
     *, here: bool,
 ) -> Ended:  # fmt: skip
-    """Return the fact of an end, as of now; the first process has `used` so much, its `strays` the rest.
+    """Return the fact of an end, now; the first process has `used` this much, and its `strays` the rest.
 
     The kernel counts the memory of the process that becomes a program, `own_bytes`, as the program's. So of
     one that had no more it is not known what it had.

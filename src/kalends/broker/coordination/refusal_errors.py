@@ -46,7 +46,7 @@ def site_down(site: str, detail: str) -> Refusal:
 
 
 def site_away(entry: SiteEntry) -> Refusal:
-    """The refusal for a site that is not connected: it may come back, or somebody has to mend something."""
+    """The refusal for a site that is not connected: it may come back, or an operator has to act."""
     if entry.unusable:
         return Refusal(where=entry.name, code=RefusalCode.SITE_UNUSABLE, detail=entry.detail)
     return site_down(entry.name, entry.detail or "not connected")
@@ -73,14 +73,14 @@ def hold_ran_out() -> Expired:
 
 
 def check_not_over(record: Record, now_s: int) -> None:
-    """Raise `Conflict` for a reservation whose slots have all ended: what was used cannot be given back.
+    """Raise `Conflict` for a reservation whose slots have all ended: used time cannot be given back.
 
     A job may still wait, or run, after the time that was foreseen.
     """
     over = record.spec.job is None and all(want.end <= now_s for want in record.wants)
     if record.state == "commit" and over:
         raise Conflict(
-            "it has ended, and time that has passed cannot be given back",
+            "the reservation has ended, and time that has passed cannot be given back",
             remedy=f"`kalends show {record.reservation}` shows when it ended",
             request_id=record.reservation,
         )

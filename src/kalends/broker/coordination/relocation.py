@@ -36,7 +36,7 @@ Wants = tuple[Want, ...]
 
 
 class Relocation(NamedTuple):
-    """What is to be moved: its `wants`, the `first` start and the `last` end that they may have now.
+    """The move of a reservation: its `wants`, the `first` start and the `last` end that they may have now.
 
     `old` is the whole reservation; what of it is not among `wants` has begun, and stays.
     """
@@ -63,7 +63,7 @@ class Relocation(NamedTuple):
 def relocation_of(
     record: Record, reclaimed: Collection[str], infos: Mapping[str, ResourceInfo], now_s: int
 ) -> Relocation:
-    """What may become of `record` without the slots on `reclaimed`.
+    """The possible moves of `record` without the slots on `reclaimed`.
 
     It stays within the window that its request gave. A request that left no choice, and one without
     an end, reach `REACH_S` far, and no further than any of the owners books.

@@ -123,7 +123,7 @@ class StepStarts:
     def _ask_who_is_ready(
         self, op: r.Assemble | r.GiveUp, row: Record, gathered: _Gathered, now: Moment
     ) -> None:
-        """Ask all whose parts have come once these are all; of those asked, again who has not answered."""
+        """Ask all sites once all parts have come; ask again those that have not answered."""
         if not row.machines or not gathered.come.keys() >= set(row.machines):
             return
         asked = {op.site}

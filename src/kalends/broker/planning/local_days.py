@@ -102,7 +102,7 @@ def plan(
     excluded: Collection[Key] = (),
     work: Work | None = None,
 ) -> list[Plan]:
-    """As `planner.plan`, also for resources whose grain a clock change disturbs."""
+    """Do the same as `planner.plan`, also for resources whose grain a clock change disturbs."""
     clocks = local_times(infos, free)
     if not clocks:
         return planner.plan(request, infos, free, count=count, excluded=excluded, work=work)

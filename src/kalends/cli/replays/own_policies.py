@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def look_here() -> None:
-    """Also find modules of users' own policies in the current directory."""
+    """Search the current directory, too, for modules of users' own policies."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

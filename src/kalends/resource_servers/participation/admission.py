@@ -105,7 +105,7 @@ class Admission:
         return self.recovery.refusal()
 
     def closed_for_long(self) -> Refusal | None:
-        """As `closed`, but for the seconds after a start in which brokers are awaited."""
+        """Return `closed`, except in the seconds after a start in which brokers are awaited."""
         awaits = not self.draining and self.recovery.awaits_brokers()
         return None if awaits else self.closed()
 

@@ -161,7 +161,7 @@ class OwnerApproval:
         self._petition(source, stake, ask, now)
 
     def _never(self, stake: Stake, held: Sequence[Claim], now: Moment) -> Refusal | None:
-        """Return why the owner's rules let this user hold, and never lock; then nobody is asked."""
+        """Return why the owner's rules let this user hold, and never lock; then the owner is not asked."""
         wants = [_want_of(each) for each in held]
         found = self.book.refusals(
             stake.principal, wants, ("lock",), now.wall_s, replaces=stake.replaces
@@ -254,7 +254,7 @@ class OwnerApproval:
             )  # fmt: skip
         if not _is_held(stake, petition):
             raise Conflict(
-                "it holds no slot here: it was given up, or an older request has the slot",
+                "the request holds no slot here: it was given up, or an older request has the slot",
                 where="id", remedy="kalends admin requests lists the waiting requests", request_id=rid,
             )  # fmt: skip
         petition = replace(petition, state=wanted, word=word, by=by, decided_s=now.wall_s)
@@ -262,7 +262,7 @@ class OwnerApproval:
         return stake, petition
 
     def _check_is_certain(self, stake: Stake | None, rid: str) -> None:
-        """Only the broker that has asked knows whether this word was given before, and is forgotten."""
+        """Whether a decision may be forgotten: its broker alone knows if it was made before."""
         closed = self.recovery.refusal()
         if closed is None and (stake is None or self.recovery.is_certain_of(stake.register)):
             return
