@@ -79,7 +79,7 @@ async def test_a_start_that_nobody_predicts_is_said_to_be_unknown(far: FarSite) 
         submitted = await ann.submit(JobRequest(machine=FAR, command=("/bin/true",), limit_s=60))
         view = submitted.job
         assert (view.phase, view.predicted, view.started) == ("queued", None, 0)
-        assert any("distant decides when it starts" in each for each in view.reasons)
+        assert any("distant decides when the job starts" in each for each in view.reasons)
         (load,) = (await ann.jobs(FAR)).machines
         assert (load.decides, load.nodes, load.free) == ("distant", 2, 0)
 

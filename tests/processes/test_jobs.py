@@ -75,7 +75,7 @@ async def test_what_can_never_run_is_refused_or_ends_with_the_reason(
     laboratory: Laboratory,
 ) -> None:
     async with laboratory.client() as client:
-        with pytest.raises(InvalidInput, match="5 nodes can never be had"):
+        with pytest.raises(InvalidInput, match="5 nodes can never be free"):
             await client.submit(laboratory.job("true", nodes=5))
         absent = laboratory.job("", command=("no-such-program",))
         number = (await client.submit(absent)).job.job
@@ -301,7 +301,7 @@ async def test_many_jobs_are_submitted_in_one_call_up_to_the_first_that_is_refus
     async with laboratory.client() as client:
         submitted = client.submit_many(jobs, key="many-jobs")
         assert (await anext(submitted)).job == 1
-        with pytest.raises(InvalidInput, match="9 nodes can never be had") as refused:
+        with pytest.raises(InvalidInput, match="9 nodes can never be free") as refused:
             await anext(submitted)
         assert refused.value.where == "jobs[1].nodes"
         jobs[1] = laboratory.job("true", indices=(7, 8), held=True)

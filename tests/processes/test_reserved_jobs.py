@@ -280,7 +280,7 @@ async def test_on_a_mesh_a_reservation_is_refused_where_its_nodes_make_no_partit
         start = int(time.time()) + 60
         with pytest.raises(NoCommonTime) as refused:
             await booker.book(f"{MACHINE}:2", duration="60s", at=start)
-        assert "make no partition of 2" in refused.value.refusals[0].detail
+        assert "form no partition of 2" in refused.value.refusals[0].detail
         one = await booker.book(f"{MACHINE}:1", duration="60s", at=start)
         later = await booker.book(f"{MACHINE}:2", duration="60s", at=start + 600)
         assert [one.state, later.state] == ["reserved", "reserved"]

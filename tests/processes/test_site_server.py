@@ -410,7 +410,7 @@ async def test_a_resource_with_promises_cannot_be_taken_out_of_the_configuration
     configuration.write_text(configuration.read_text().replace('"sp2"', '"sp3"'))
     code, errors = await asyncio.to_thread(run_to_its_end, configuration)
     assert code == 1
-    assert "sdsc/sp2 is still booked, and not configured any more" in errors
+    assert "sdsc/sp2 is still booked, but no longer configured" in errors
     assert "of anna (prepared" in errors
     assert "kalends admin reclaim sdsc/sp2" in errors
 
