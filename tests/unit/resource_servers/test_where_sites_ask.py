@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 from certificates import Authority
 from structlog.testing import capture_logs
@@ -86,11 +88,29 @@ async def test_a_site_asks_only_where_its_owner_lets_it() -> None:
         assert len(asked.shown) == 2
 
 
-async def test_a_name_of_the_sites_own_host_is_as_its_address() -> None:
-    """A name is looked up only once it is called: so what it stands for is judged then."""
+async def test_a_name_of_the_sites_own_host_is_as_its_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A name is looked up only when it is called, so its address is checked then."""
+    look_up = socket.getaddrinfo
+
+    def found(host: Any, *rest: Any, **named: Any) -> Any:
+        return look_up("127.0.0.1" if host == "npaci.example" else host, *rest, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", found)
     async with broker() as asked:
-        port = asked.url.rpartition(":")[2]
-        assert await answered(f"http://2130706433:{port}", AllowedAddresses()) == ["no_answer"]
+        url = f"http://npaci.example:{asked.url.rpartition(':')[2]}"
+        assert await answered(url, AllowedAddresses(at_home=True)) == [url]
+        assert await answered(url, AllowedAddresses()) == ["no_answer"]
+        assert len(asked.shown) == 1
+
+
+@pytest.mark.parametrize("host", ["2130706433", "127.1", "0x7f000001"])
+async def test_a_number_is_no_name_of_a_host(host: str) -> None:
+    async with broker() as asked:
+        url = f"http://{host}:{asked.url.rpartition(':')[2]}"
+        for allowed in (AllowedAddresses(), AllowedAddresses(at_home=True)):
+            assert await answered(url, allowed) == ["address_not_allowed"]
         assert asked.shown == []
 
 

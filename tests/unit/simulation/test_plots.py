@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kalends.core.errors import InvalidInput, KalendsError
+from kalends.extras import install_command
 from kalends.simulation import plots
 from kalends.simulation.experiment import SimulationResult, simulate
 from kalends.simulation.schedule import Schedule
@@ -70,7 +72,7 @@ def test_a_name_that_says_no_kind_is_refused(tmp_path: Path) -> None:
 def test_without_matplotlib_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     schedules, results = replayed("easy")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(KalendsError, match=r"pip install 'kalends\[plot\]'"):
+    with pytest.raises(KalendsError, match=re.escape(install_command("plot"))):
         plots.overview(schedules[0], results[0])
 
 

@@ -55,8 +55,7 @@ class LossReports:
             return
         lack = SlotLack(self.new_number(), nodes, now.wall_s, why[:TEXT_MAX] if nodes else "")
         stake = self.stakes[rid]
-        stake.nodes_out = {**stake.nodes_out, resource: lack}
-        self.claims.store(stake, "nodes")
+        self.claims.keep_lacks(stake, {**stake.nodes_out, resource: lack})
         self._untold[rid, resource] = _Repeat(now.monotonic_ms, 0)
         self._remind(rid, resource, now)
 
@@ -69,8 +68,7 @@ class LossReports:
         stake = self.stakes[noted.rid]
         others = {name: each for name, each in stake.nodes_out.items() if name != noted.resource}
         left = {noted.resource: structs.replace(known, noted=True)} if known.nodes else {}
-        stake.nodes_out = {**others, **left}
-        self.claims.store(stake, "nodes")
+        self.claims.keep_lacks(stake, {**others, **left})
         self._untold.pop((noted.rid, noted.resource), None)
 
     def tell_all(self, now: Moment) -> None:

@@ -14,6 +14,7 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
+    SlotLack,
     Stake,
     StakeDropped,
     stored,
@@ -266,6 +267,11 @@ class Claims:
         """What is to run on `machine` is a job of its queue from now on: it is submitted once."""
         stake.jobs = {name: job for name, job in stake.jobs.items() if name != machine}
         self.store(stake, "submitted")
+
+    def keep_lacks(self, stake: Stake, lacks: dict[str, SlotLack]) -> None:
+        """Keep, durably, what is missing in slots of `stake` that have begun, by resource."""
+        stake.nodes_out = lacks
+        self.store(stake, "nodes")
 
     def drop(self, stake: Stake) -> None:
         """Forget `stake`, durably."""
