@@ -163,7 +163,7 @@ def test_who_interrupts_ends_all_parts_and_who_leaves_none(
     code = asyncio.run(_left(cast(Settings, broker), ENDED, told))
     said = capsys.readouterr().err
     assert (code, broker.cancelled) == ((130, [ENDED.id]) if interrupted else (0, []))
-    assert ("all its parts are ended" if interrupted else "kalends cancel 9e4c7712") in said
+    assert ("all its parts were ended" if interrupted else "kalends cancel 9e4c7712") in said
 
 
 def test_a_job_in_step_whose_parts_have_ended_is_said_to_have_ended_and_when() -> None:

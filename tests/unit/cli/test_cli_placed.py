@@ -41,7 +41,7 @@ def test_a_start_is_told_only_while_it_is_promised(state: RequestState, line: st
 def test_other_places_are_told_until_it_has_started_at_one() -> None:
     also = PlacedJob(machine="sdsc/sp2", number=7)
     assert placed_words(structs.replace(PLACED, also=(also,)), ZoneInfo("UTC")).endswith(
-        "; waits as sdsc/sp2/7 as well"
+        "; also waits as sdsc/sp2/7"
     )
 
 
