@@ -142,17 +142,18 @@ def test_the_first_process_of_a_namespace_ends_with_the_zygote() -> None:
 
 
 @pytest.mark.needs_namespaces
-def test_the_first_process_ends_with_a_zygote_that_ended_before_it_was_ready() -> None:
+def test_the_first_process_ends_with_a_zygote_that_ended_before_it_was_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ours, theirs = socket.socketpair()
     zygote = os.fork()
     if zygote == 0:
-        close_range = namespaces.close_range
 
         def late(first: int, last: int) -> None:
             theirs.recv(1)
-            close_range(first, last)
+            lockdown.close_range(first, last)
 
-        namespaces.close_range = late
+        monkeypatch.setattr(namespaces, "close_range", late)
         namespaces.enter()
         theirs.send(namespaces.keep().to_bytes(4, "big"))
         os._exit(0)
