@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 
+from kalends.cli import cli
 from kalends.cli.jobs.placed import placed_words
 from kalends.cli.requests.words import listing, request_lines
-from kalends.cli.run import command as run
 from kalends.cli.sites import site_lines
 from kalends.contract.calls import (
     PlacedEnd,
@@ -134,5 +134,5 @@ def test_a_user_sees_which_version_each_site_runs_and_what_it_does_not_know_yet(
 
 
 def test_a_terminal_waits_at_one_site_only() -> None:
-    refused = CliRunner().invoke(run, ["--redundant", "--for", "1m", "--", "true"])
+    refused = CliRunner().invoke(cli, ["run", "--redundant", "--for", "1m", "--", "true"])
     assert (refused.exit_code, "No such option" in refused.output) == (2, True)
