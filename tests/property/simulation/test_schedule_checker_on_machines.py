@@ -143,7 +143,7 @@ def test_what_cannot_be_checked_on_a_machine_is_refused(tmp_path: Path) -> None:
     rows = scheduled("mesh2d:5x4", "easy", 1)
     checked(tmp_path, rows, "any", "mesh2d:5x4")
     log, result = tmp_path / "log.swf", tmp_path / "result.csv"
-    with pytest.raises(InvalidInput, match="starts depend on"):
+    with pytest.raises(InvalidInput, match="starts depend on which nodes"):
         check(log, result, "conservative", machine="mesh2d:5x4")
     with pytest.raises(InvalidInput, match="which nodes they have"):
         check(log, result, "easy", machine="mesh2d:5x4", reservations="kept.csv")

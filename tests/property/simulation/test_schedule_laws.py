@@ -151,7 +151,7 @@ def test_the_table_of_jobs_has_the_columns_of_batsim() -> None:
         "requested_number_of_resources": "4", "requested_time": "7", "success": "1",
         "final_state": "COMPLETED_SUCCESSFULLY", "starting_time": "15", "execution_time": "7",
         "finish_time": "22", "waiting_time": "9", "turnaround_time": "16", "stretch": "2.285714",
-        "allocated_resources": "0-3",
+        "allocated_resources": "0-3", "metadata": "",
     }  # fmt: skip
 
 

@@ -372,7 +372,7 @@ def test_without_a_sandbox_the_language_alone_runs_it_and_that_is_said(
     alone = data(run(*words, "--json"), "run")["sites"][0]
     for name in ("code", "chosen", "sent", "steps"):
         assert alone[name] == boxed[name]
-    assert "language alone" in run("agent", "check", script(LATEST)).stdout
+    assert "restricted only by the language" in run("agent", "check", script(LATEST)).stdout
 
 
 @pytest.fixture(scope="module")

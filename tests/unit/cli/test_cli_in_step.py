@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from kalends.cli import cli
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.told import Told
 from kalends.cli.jobs import in_step
@@ -45,7 +47,11 @@ def test_what_names_several_machines_or_how_many_nodes_is_a_request(
 
 
 def refused(command: Any, *words: str) -> InvalidInput:
-    ended = CliRunner().invoke(command, [*words, "--user", "ann"], standalone_mode=False)
+    # A command keeps the help option of the program that it is first called in, for all later tests.
+    program = click.Context(cli, **cli.context_settings)
+    ended = CliRunner().invoke(
+        command, [*words, "--user", "ann"], standalone_mode=False, parent=program
+    )
     assert isinstance(ended.exception, InvalidInput), ended.output
     return ended.exception
 

@@ -19,7 +19,7 @@ def test_an_address_is_added_listed_tested_and_removed(run: Run) -> None:
     added = run("notify", "add")
     assert added.stdout.startswith("notices go to ")
     assert "secret" not in added.stdout
-    address = added.stdout.split()[4].rstrip(",")
+    address = added.stdout.removeprefix("notices go to ").split(",")[0]
     header, row = run("notify", "list").stdout.splitlines()
     assert header.split()[:3] == ["TO", "BY", "TIMES"]
     assert row.split()[:3] == [address, "mail", "Europe/Berlin"]

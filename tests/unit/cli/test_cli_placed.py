@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 
+from kalends.cli import cli
 from kalends.cli.jobs.placed import placed_words
 from kalends.cli.requests.words import listing, request_lines
-from kalends.cli.run import command as run
 from kalends.cli.sites import site_lines
 from kalends.contract.calls import (
     PlacedEnd,
@@ -41,7 +41,7 @@ def test_a_start_is_told_only_while_it_is_promised(state: RequestState, line: st
 def test_other_places_are_told_until_it_has_started_at_one() -> None:
     also = PlacedJob(machine="sdsc/sp2", number=7)
     assert placed_words(structs.replace(PLACED, also=(also,)), ZoneInfo("UTC")).endswith(
-        "; waits as sdsc/sp2/7 as well"
+        "; also waits as sdsc/sp2/7"
     )
 
 
@@ -134,5 +134,5 @@ def test_a_user_sees_which_version_each_site_runs_and_what_it_does_not_know_yet(
 
 
 def test_a_terminal_waits_at_one_site_only() -> None:
-    refused = CliRunner().invoke(run, ["--redundant", "--for", "1m", "--", "true"])
+    refused = CliRunner().invoke(cli, ["run", "--redundant", "--for", "1m", "--", "true"])
     assert (refused.exit_code, "No such option" in refused.output) == (2, True)

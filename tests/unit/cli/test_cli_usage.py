@@ -146,5 +146,5 @@ def test_without_files_the_sums_are_told(usage: Run) -> None:
 def test_a_time_that_ends_before_it_begins_is_refused(usage: Run) -> None:
     done = usage("--from", "2026-11-01", "--to", "2026-10-01")
     assert done.exit_code == 2
-    assert "--to: the end is Thu 2026-10-01" in done.stderr
-    assert "and the start Sun 2026-11-01" in done.stderr
+    assert "--to: the end, Thu 2026-10-01" in done.stderr
+    assert "is not after the start, Sun 2026-11-01" in done.stderr

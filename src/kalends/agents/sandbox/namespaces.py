@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
+import select
 import struct
 from pathlib import Path
 from typing import Final, NoReturn
 
-from kalends.agents.sandbox.lockdown import LAST_DESCRIPTOR, close_range, die_with
+from kalends.agents.sandbox.lockdown import LAST_DESCRIPTOR, close_range
 
 NEW_FILES: Final = 0x0002_0000
 NEW_HOST_NAME: Final = 0x0400_0000
@@ -76,19 +76,21 @@ def keep() -> int:
     It is there as long as this one: without it the namespace would end with the first worker. To be called
     after root is given up.
     """
-    parent = os.getpid()
+    # The kernel's signal for the end of a parent is lost if the parent ends before it is asked for, and in
+    # another namespace the parent's id cannot tell. A pidfd tells at any time.
+    parent = os.pidfd_open(os.getpid())
     first = os.fork()
     if first == 0:
-        _stay(parent)
+        _stay_with(parent)
+    os.close(parent)
     return first
 
 
-def _stay(parent: int) -> NoReturn:
+def _stay_with(parent: int) -> NoReturn:
     try:
-        close_range(0, LAST_DESCRIPTOR)
-        die_with(parent)
-        while True:
-            signal.pause()
+        os.dup2(parent, 0)
+        close_range(1, LAST_DESCRIPTOR)
+        select.select([0], [], [])
     finally:
         os._exit(0)
 

@@ -141,6 +141,30 @@ def test_the_first_process_of_a_namespace_ends_with_the_zygote() -> None:
     assert ended
 
 
+@pytest.mark.needs_namespaces
+def test_the_first_process_ends_with_a_zygote_that_ended_before_it_was_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours, theirs = socket.socketpair()
+    zygote = os.fork()
+    if zygote == 0:
+
+        def late(first: int, last: int) -> None:
+            theirs.recv(1)
+            lockdown.close_range(first, last)
+
+        monkeypatch.setattr(namespaces, "close_range", late)
+        namespaces.enter()
+        theirs.send(namespaces.keep().to_bytes(4, "big"))
+        os._exit(0)
+    first = os.pidfd_open(int.from_bytes(ours.recv(4), "big"))
+    os.waitpid(zygote, 0)
+    ours.send(b".")
+    ended, _, _ = select.select([first], [], [], PATIENCE_S)
+    os.close(first)
+    assert ended
+
+
 def test_the_sandbox_says_which_walls_stand() -> None:
     async def walls() -> list[str]:
         sandbox = await Sandbox.start(SandboxLimits())

@@ -223,7 +223,7 @@ def test_a_program_gets_the_size_that_it_wants_or_the_reason_why_not() -> None:
     (ask,) = room.settle()
     assert isinstance(ask, Resize)
     assert ask.nodes == (0,)
-    with pytest.raises(Conflict, match="the job is changing"):
+    with pytest.raises(Conflict, match="the job changes its size, or ends"):
         room.queue.wanted(number, 4, room.now)
     room.queue.size_changed(number, ask.change, 1, 0.0, room.now)
     room.settle()

@@ -187,7 +187,7 @@ def test_a_letter_says_where_things_are_and_nothing_of_the_environment() -> None
         "\n"
         "kalends job lab/box/1 shows more.\n"
     )
-    assert "over       Fri 2027-01-15 08:00 UTC: exit 2\n" in over.text
+    assert "over       Fri 2027-01-15 08:00:30 UTC: exit 2\n" in over.text
     for letter in (begun, over):
         assert "hidden" not in f"{letter}"
         assert "secret" not in f"{letter}"
