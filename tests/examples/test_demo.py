@@ -155,7 +155,7 @@ def test_commands_and_scripts_run_there_and_are_ended_before_their_site(tmp_path
         script.write_text("#!/bin/sh\n#KALENDS --for 1m --directory /\necho ran\n")
         lines[1:] = [
             f"kalends submit sdsc/sp2 --script {script}",
-            "kalends log -f sdsc/sp2/3; kalends job sdsc/sp2/3 | grep over",
+            "kalends log -f sdsc/sp2/3; kalends job sdsc/sp2/3 | grep ended",
         ]
         ran = subprocess.run(
             ["sh", "-c", "\n".join(lines)], env=environment({}), capture_output=True, check=True,

@@ -82,13 +82,13 @@ async def test_many_threads_share_one_executor(ann: PsijUser) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (JobSpec(), "executable: neither a command nor a script"),
+        (JobSpec(), "executable: nothing to run"),
         (JobSpec("true", launcher="rocket"), 'No such launcher "rocket"'),
         (JobSpec("true", resources=ResourceSpecV1(gpu_cores_per_process=1)), "GPUs"),
         (JobSpec("true", resources=ResourceSpecV1(cpu_cores_per_process=2)), "give node_count"),
         (
             JobSpec("true", resources=ResourceSpecV1(node_count=5)),
-            "^nodes: 5 nodes can never be had",
+            "^nodes: 5 nodes can never be free",
         ),
         (JobSpec("true", attributes=JobAttributes(queue_name="lab/mill")), "no machine lab/mill"),
         (JobSpec("true", attributes=JobAttributes(queue_name="mill")), "write site/name"),

@@ -72,6 +72,7 @@ _ABBREVIATION_BEHIND = re.compile(r"(.*\S)\s+([A-Za-z]{2,5})")
 _OF_NOW = re.compile(
     r"\b(now|today|tomorrow|yesterday|next (week|month))\b|^\s*([+-]|in )", re.IGNORECASE
 )
+_NEXT_WEEKDAY = re.compile(r"\bnext +([a-z]+)", re.IGNORECASE)
 _REMEDY: Final = (
     "write 2026-03-02 09:00, 2026-03-02T09:00Z, in 2h, tomorrow 9am, mon 09:00, 30 nov or 09:00"
 )
@@ -126,9 +127,15 @@ def parse_end(
 ) -> int:
     """Return the end that `text` means for a period that begins at `start_s`, in seconds UTC.
 
-    A text without a date (``17:00``, ``fri``, ``3 jan``) means the first such time from the start on. A text
+    A text without a date (``17:00``, ``fri``, ``3 jan``) means the first such time from the start on; with
+    ``next``, the first that is not today, so that ``next mon 10:00 .. next mon 12:00`` is one morning. A text
     relative to the present (``now+2h``, ``tomorrow 17:00``) means the same as in `parse_time`, which raises.
     """
+    if (match := _NEXT_WEEKDAY.search(text)) and weekday_named(match[1].lower()) is not None:
+        without_next = text[: match.start()] + text[match.start(1) :]
+        end_s = parse_time(without_next, start_s, zone, where=where)
+        if end_s >= parse_time("tomorrow", now_s, zone, where=where):
+            return end_s
     return parse_time(text, now_s if _OF_NOW.search(text) else start_s, zone, where=where)
 
 
