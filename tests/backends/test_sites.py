@@ -401,7 +401,10 @@ async def test_nodes_that_the_system_does_not_have_are_named_and_not_offered(
     await facility.change_resources({"name": "cluster", "capacity": 4, "nodes": "n[1-3],m9"})
 
     async def told() -> bool:
-        return "nodes of centre/cluster: machine does not know these names" in await facility.problems()
+        return (
+            "nodes of centre/cluster: machine does not know these names"
+            in await facility.problems()
+        )
 
     await until(told, "the operator is not told")
     assert "m9" in await facility.problems()

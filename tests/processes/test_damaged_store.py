@@ -52,7 +52,7 @@ def replace_by_foreign(store: Path) -> None:
 
 DAMAGES = {  # What is done, and what the server and the doctor say.
     "half of it": (cut_in_half, "cut off", "cut off"),
-    "nothing": (cut_to_nothing, "the file is empty", "the file is empty"),
+    "nothing": (cut_to_nothing, "it is empty", "the file is empty"),
     "garbage": (fill_with_garbage, "not a SQLite database", "not a store of kalends"),
     "garbled pages": (garble_pages, "damaged", "malformed"),
     "somebody else's": (replace_by_foreign, "not the store of a", "not a store of kalends"),

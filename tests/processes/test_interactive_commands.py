@@ -256,7 +256,7 @@ async def test_what_cannot_be_run_says_why(laboratory: Laboratory) -> None:
     assert b"there is no command no-such-program" in cried
     code, _, cried = await piped(laboratory, b"", "attach", f"{MACHINE}/1")
     assert code == 1
-    assert b"it does not run" in cried
+    assert b"job 1 is ended, not running" in cried
 
 
 async def test_a_log_says_why_it_is_empty_and_has_its_bytes_in_json_too(

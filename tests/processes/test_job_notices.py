@@ -171,4 +171,4 @@ async def test_a_site_that_sends_nothing_says_what_to_do() -> None:
             async with laboratory.client() as client:
                 with pytest.raises(NotAllowed, match="this server sends no notices") as refused:
                     await client.submit(laboratory.job("true", notify=END))
-                assert "leave it out" in str(refused.value.remedy)
+                assert "ask the owner to set up" in str(refused.value.remedy)
