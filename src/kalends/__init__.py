@@ -24,7 +24,7 @@ where your token is):
     ... except kalends.InvalidInput as error:
     ...     print(error)
     ...     print(error.refusals[0].where, error.refusals[0].detail)
-    more units than the resource has; sdsc/sp2: 65 units are needed at one time, but it has 64 (ask for fewer units)
+    more units than the resource has; sdsc/sp2: 65 units are needed at one time, but it has 64 (ask ...)
     sdsc/sp2 65 units are needed at one time, but it has 64
     >>> broker.cancel(booked.id).state
     'cancelled'
