@@ -22,9 +22,9 @@ where your token is):
     >>> try:
     ...     broker.book("sdsc/sp2:65", duration="1h", window="tomorrow")
     ... except kalends.InvalidInput as error:
-    ...     print(error)
+    ...     print(error.remedy)
     ...     print(error.refusals[0].where, error.refusals[0].detail)
-    more units than the resource has; sdsc/sp2: 65 units are needed at one time, but it has 64 (ask ...)
+    ask for fewer units
     sdsc/sp2 65 units are needed at one time, but it has 64
     >>> broker.cancel(booked.id).state
     'cancelled'
