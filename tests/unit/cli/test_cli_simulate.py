@@ -131,7 +131,7 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--reservations", "nothing.csv"], "No such file"),
         (["tiny.swf", "--speedups", "nothing.json"], "No such file"),
         (["tiny.swf", "--speedups", "tiny.swf"], "JSON is malformed"),
-        (["tiny.swf", "--loads", "1,x"], "no list of numbers"),
+        (["tiny.swf", "--loads", "1,x"], "is not a list of numbers"),
         (["tiny.swf", "--loads", "0", "--cores", "1"], "a number above 0"),
         (["tiny.swf", "--loads", ""], "--loads: the value is empty"),
         (["tiny.swf", "--loads", "1e-300", "--cores", "1"], "after the year 3000"),
