@@ -22,13 +22,14 @@ from kalends.scheduling.registry import POLICIES
 ROOT: Final = Path(__file__).parents[2]
 DATA: Final = ROOT / "examples" / "data"
 DIGESTS: Final = ROOT / "tests" / "data" / "schedules" / "digests.json"
-LOG: Final = str(DATA / "sdsc-sp2-excerpt.swf")
+LOG: Final = "sdsc-sp2-excerpt.swf"
+"""Named as from its own folder: results hold the command that made them."""
 
 CASES: Final = {
     "counted.swf": (LOG,),
     "mesh.csv": (LOG, "--machine", "mesh2d:8x16:2x2"),
     "grid.csv": (LOG, "--machine", "grid:64+32,32@0.5", "--crossing", "once:0.1"),
-    "sizes.csv": (LOG, "--speedups", str(DATA / "speedups.json")),
+    "sizes.csv": (LOG, "--speedups", "speedups.json"),
     "shaken.swf": (LOG, "--shake", "10m", "--seed", "5", "--estimates", "exact"),
     "poisson.swf": ("--generate", "poisson:run=lognormal(600,2),estimates=f(5)", "--nodes", "16",
                     "--jobs", "200"),
@@ -55,7 +56,8 @@ def written(directory: Path, case: str, seed: int) -> Mapping[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", program, "simulate", *CASES[case], "--policy", ",".join(policies()),
          "--out", str(out), "--json"],
-        env={**os.environ, "PYTHONHASHSEED": str(seed)}, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONHASHSEED": str(seed)}, cwd=DATA, capture_output=True, text=True,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["data"]
