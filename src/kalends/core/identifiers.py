@@ -64,7 +64,11 @@ LICENCE_PATTERN: Final = r"[A-Za-z0-9_.+-]{1,128}"
 OPTION_PATTERN: Final = r"--[!-~]{1,198}"
 """A long option, with its value, of a command of a batch system."""
 
+LINE_PATTERN: Final = r"[^\x00\n]*"
+"""The value of an environment variable that an owner sets: one line."""
+
 IN_WORDS: Final = {
+    LINE_PATTERN: "a value is one line, without null characters",
     NAME_PATTERN: "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit",
     RESOURCE_PATTERN: "a resource is written site/name in lower case, as `kalends resources` lists them",
     WAY_PATTERN: "a member is written as its name, after the names of the virtual sites on the way: "

@@ -156,7 +156,9 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
     environment: Annotated[
         dict[
             Annotated[str, Meta(pattern=whole(identifiers.VARIABLE_PATTERN))],
-            Annotated[str, Meta(max_length=limits.JOB_TEXT_MAX, pattern=whole(r"[^\x00]*"))],
+            Annotated[
+                str, Meta(max_length=limits.JOB_TEXT_MAX, pattern=whole(identifiers.LINE_PATTERN))
+            ],
         ],
         Meta(max_length=limits.JOB_ENVIRONMENT_MAX),
     ] = {}
