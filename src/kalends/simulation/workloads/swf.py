@@ -320,14 +320,18 @@ class ResultWriter:
     def __init__(
         self, stream: IO[str], header: Mapping[str, str], provenance: Provenance | None = None
     ) -> None:
-        """Write a header: the fields of the log's that stay true, the machine, and the `provenance`."""
+        """Write a header: the fields of the log's that stay true, the machine, and the `provenance`.
+
+        Without a provenance, `header` says how large the machine is.
+        """
         self._stream = stream
         self._next = 0
         self._early: list[tuple[int, str]] = []
         stream.write("; Version: 2.2\n")
+        kept = _STILL_TRUE if provenance is not None else _STILL_TRUE | {"MaxNodes", "MaxProcs"}
         for name, value in header.items():
             for part in value.split("\n"):
-                if name in _STILL_TRUE and not part.startswith(_NOTE):
+                if name in kept and not part.startswith(_NOTE):
                     stream.write(f"; {name}: {part}\n")
         if provenance is not None and "nodes" in provenance.options:
             for name in ("MaxNodes", "MaxProcs"):
