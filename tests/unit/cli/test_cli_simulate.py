@@ -482,7 +482,7 @@ def test_two_policies_are_never_written_to_one_file(run: Run, log: Path) -> None
         "            self.queue.remove(next(iter(self.queue)))\n"
     )
     refused = run("tiny.swf", "--policy", "own:Own:3,own:Own:-3", "--out", "out.csv", "--force")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "own:Own:3 and own:Own:-3 would both be written to out-own-Own-3.csv" in refused.stderr
     assert not list(log.parent.glob("out*"))
 
@@ -580,6 +580,8 @@ def test_predict_says_how_good_the_predicted_starts_were_and_changes_nothing(run
     assert found["p90_late"] + found["p90_exact"] + found["p90_early"] == pytest.approx(1)
     for name in ("predictions", "seconds", "jobs_per_second"):
         del before[name], after[name]
+    commands = [each["provenance"].pop("command") for each in (before, after)]
+    assert ["--predict" in command for command in commands] == [False, True]
     assert before == after
     shown = run("--predict", str(EXCERPT)).stdout
     assert f"easy: of {found['predicted']:,} jobs that had to wait, " in shown
