@@ -88,7 +88,7 @@ class HistoryPage(Answer, frozen=True, kw_only=True):
     classes: dict[str, int]
     share_by: Literal["user", "project"]
     shares: dict[str, int]
-    """Of those that have more than one, where the machine is shared out."""
+    """Shares of the users or projects that have more than one, on a machine with fair shares."""
     rows: tuple[HistoryRow, ...]
     ending_s: int = 0
     """Seconds beyond its limit for which the nodes of each job are planned."""

@@ -54,7 +54,7 @@ class Experience:
         self._sites: dict[str, SiteExperience] = {}
         """The one noted last at the end."""
         self._all_waits = FadedMean()
-        """Of all sites: what is expected of a new one."""
+        """Mean over all sites, which is expected of a new one."""
 
     # What happens
 

@@ -46,7 +46,7 @@ class JobRun(NamedTuple):
 
 
 class LearnedShare(NamedTuple):
-    """Of its limit a job is expected to run this `share`, by so many `jobs`; by none: to its limit."""
+    """The expected `share` of its limit that a job runs, learned from `jobs` jobs; without any, all of it."""
 
     share: float = 1.0
     jobs: int = 0

@@ -286,7 +286,7 @@ def test_what_is_to_be_pasted_is_quoted(folder: Path) -> None:
 def test_the_unit_sees_the_homes_in_which_its_interpreter_really_lies() -> None:
     served, linked = Path("/srv/lab/lab.toml"), Path("/opt/kalends/bin/python")
     assert "ProtectHome=yes" in service_unit("site", "lab", served, linked)
-    for hidden in ("/root/.pyenv/bin/python3.11", "/home/ann/lib", "/run/user/1/x"):
+    for hidden in ("/root/venv/bin/python", "/home/ann/lib", "/run/user/1/x"):
         unit = service_unit("site", "lab", served, linked, [Path(hidden)])
         assert "ProtectHome=read-only" in unit
     assert "ProtectHome=yes" in service_unit("site", "lab", Path("/homework/lab.toml"), linked)

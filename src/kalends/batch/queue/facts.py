@@ -77,7 +77,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Priority classes, and the number that stands for each in policies; larger is more urgent."""
     default_class: str = "normal"
     class_members: dict[str, tuple[str, ...]] = {}
-    """Who may name a class, as rules name them; without an entry: all, if not above the default."""
+    """Users and groups that may name a class; without an entry: all, if it is not above the default."""
     user: JobLimits = JobLimits()
     project: JobLimits = JobLimits()
     members: dict[str, tuple[str, ...]] = {}

@@ -26,7 +26,7 @@ SCOPE: Final = "use"
 
 
 class PassTerms(NamedTuple):
-    """Who signs passes, by the name `issuer` and the private `key` (None: nobody), for `life_s` at most."""
+    """The signer of passes: its name `issuer`, its private `key` (None: no passes) and their longest life."""
 
     issuer: str
     key: Path | None

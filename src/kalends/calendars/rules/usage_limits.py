@@ -29,7 +29,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 COUNTED: Final[tuple[Kind, ...]] = ("held_max", "locked_max", "locked_unit_s", "share")
-"""Those that depend on what is booked already; they may be shared."""
+"""Limits that depend on existing bookings; users may share them."""
 
 
 class UsageShare(NamedTuple):

@@ -21,7 +21,7 @@ from kalends.demo.facility import Facility, FacilityPlan, facility, packaged
 NODES: Final = 4
 CENTRES: Final = ("sdsc", "ncsa")
 UNIX_USER: Final = "nobody"
-"""Who the user of the demo is on both clusters; the table of each site says so."""
+"""The Unix user of the demo's user on both clusters, from the table of each site."""
 
 STRANGER: Final = "daemon"
 

@@ -50,7 +50,7 @@ class ClustersReport(msgspec.Struct, frozen=True, kw_only=True):
     """What each Slurm says of the slot."""
     outputs: dict[str, str]
     digest: str
-    """Of the rod, if one process computes it alone: the program prints the same."""
+    """Digest of the rod when one process computes it alone; the program prints the same."""
     ended: RequestView
 
 
