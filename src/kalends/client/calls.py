@@ -57,7 +57,8 @@ class CallSender:
 
     Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`
     random numbers in [0, 1). With `zone` the times in texts of the server are converted to it.
-    `given_up` is called with the name of a call that may change something and is cancelled.
+    While a call that may change something has no answer, its name is in `unanswered`; it stays there if
+    the call is cancelled.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class CallSender:
         sleep: Callable[[float], Awaitable[None]],
         fraction: Callable[[], float],
         zone: ZoneInfo | None = None,
-        given_up: Callable[[str], None] | None = None,
+        unanswered: list[str] | None = None,
     ) -> None:
         self._transport = transport
         self._url = url
@@ -81,7 +82,7 @@ class CallSender:
         self._sleep = sleep
         self._fraction = fraction
         self._zone = zone
-        self._given_up = given_up
+        self._unanswered = [] if unanswered is None else unanswered
 
     async def call(self, body: Body, name: str, answer: type[A]) -> A:
         """Return the answer to `body`, sent as operation `name`.
@@ -95,17 +96,27 @@ class CallSender:
         operation = OPERATION[name]
         checked = convert(_plain(body), operation.body)
         _check_text(checked)
+        if operation.changes == "nothing":
+            raw = await self._answered(operation, checked)
+        else:
+            # Noted before, not at a cancellation: whoever cancels may not wait until this coroutine knows.
+            self._unanswered.append(name)
+            try:
+                raw = await self._answered(operation, checked)
+            except KalendsError:
+                self._unanswered.remove(name)
+                raise
+            self._unanswered.remove(name)
+        return self._understood(raw, operation, checked, answer)
+
+    async def _answered(self, operation: Operation, checked: Body) -> Any:
+        """Return the answer as it arrives; raises the errors of `call`."""
         deadline_s = self._clock() + self._timeout_s + getattr(checked, "wait_ms", 0) / 1000
         tries, perhaps_done = 0, False
         while True:
             tries += 1
             try:
-                raw = await self._transport.call(operation, checked, deadline_s - self._clock())
-                break
-            except asyncio.CancelledError:
-                if self._given_up is not None and operation.changes != "nothing":
-                    self._given_up(name)
-                raise
+                return await self._transport.call(operation, checked, deadline_s - self._clock())
             except (KalendsError, ConnectionFailed) as error:
                 perhaps_done |= isinstance(error, ConnectionFailed) and error.sent
                 wait_s = self._backoff.wait_s(tries, self._fraction(), asked_wait_s(error))
@@ -115,7 +126,6 @@ class CallSender:
                         self._final(error, operation, checked, perhaps_done)
                     ) from error
             await self._sleep(wait_s)
-        return self._understood(raw, operation, checked, answer)
 
     async def open_socket(self, path: str) -> ClientWebSocketResponse[bool]:
         """Open a WebSocket; raises like `Transport.call`."""

@@ -52,8 +52,8 @@ class ClientSettings:
     backoff: Backoff
     surroundings: Surroundings = field(default_factory=Surroundings)
     token: TokenSource | None = None
-    given_up: Callable[[str], None] | None = None
-    """Called with the name of each call that may have changed something and was cancelled."""
+    unanswered: list[str] | None = None
+    """Filled with the names of calls that may change something, until their answers arrive."""
 
     def open_transport(self) -> Transport:
         """Open the transport. Raises `InvalidInput`."""
@@ -87,5 +87,5 @@ class ClientSettings:
             sleep=around.sleep,
             fraction=around.fraction,
             zone=self.zone,
-            given_up=self.given_up,
+            unanswered=self.unanswered,
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
+from kalends.simulation.workloads.log_file import must_be_regular
 from kalends.version import VERSION
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _digest(value: object) -> str:
 def _sha256(path: Path) -> str:
     found = hashlib.sha256()
     try:
+        must_be_regular(path)
         with path.open("rb") as stream:
             while block := stream.read(_BLOCK_BYTES):
                 found.update(block)

@@ -61,7 +61,7 @@ def test_what_is_over_is_given_back_in_no_way(end: str) -> None:
     with facility() as servers, servers.sync_client("ann") as ann:
         over = booked(ann, "2027-03-01T09:00Z", 2)
         servers.clock.advance(hours=3)
-        with pytest.raises(Conflict, match="it has ended") as refused:
+        with pytest.raises(Conflict, match="the reservation has ended") as refused:
             ENDS[end](ann, over.id)
         assert "cancel" not in refused.value.remedy
         assert ann.show(over.id).state == "reserved"

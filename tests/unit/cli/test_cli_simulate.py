@@ -223,11 +223,12 @@ def test_each_policy_has_a_file_of_its_jobs(run: Run, log: Path) -> None:
     assert run("tiny.swf", "--out", "out.csv").exit_code == 0
     assert run("tiny.swf", "--out", "out.json").exit_code == 0
     directory = log.parent
-    lines = (directory / "out-easy.swf").read_text().splitlines()
-    assert [line.split()[:5] for line in lines if not line.startswith(";")] == [
-        ["1", "0", "0", "100", "4"], ["2", "10", "90", "50", "2"], ["3", "20", "80", "5", "1"],
-    ]  # fmt: skip
-    assert (directory / "out-fcfs.swf").read_text().splitlines() == lines
+    for policy in ("easy", "fcfs"):
+        lines = (directory / f"out-{policy}.swf").read_text().splitlines()
+        assert [line.split()[:5] for line in lines if not line.startswith(";")] == [
+            ["1", "0", "0", "100", "4"], ["2", "10", "90", "50", "2"], ["3", "20", "80", "5", "1"],
+        ]  # fmt: skip
+        assert any(f'"policy":"{policy}"' in line for line in lines)
     assert (directory / "out.csv").read_text().count("\n") == 4
     envelope = json.loads((directory / "out.json").read_text())
     assert (envelope["kind"], envelope["data"][0]["jobs"]) == ("simulated", 3)

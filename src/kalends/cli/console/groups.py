@@ -138,7 +138,7 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             return _report_usage(error, as_json)
         except click.Abort:
-            rest = "; the request may still be carried out" if settings.given_up else ""
+            rest = "; the request may still be carried out" if settings.unanswered else ""
             click.echo(f"kalends: interrupted{rest}", err=True)
             return EXIT_INTERRUPTED
         except _kalends_error() as error:

@@ -53,7 +53,7 @@ class Settings:
     given: dict[str, str] = field(default_factory=dict)
     """The values of options."""
     settled: bool = False
-    given_up: list[str] = field(default_factory=list)
+    unanswered: list[str] = field(default_factory=list)
     """Calls that may have changed something, and whose answers have not arrived."""
     hurried: bool = False
     """Whether a call may take only a second and one try."""
@@ -96,7 +96,7 @@ class Settings:
             transport="http",
             backoff=Backoff(tries_max=1 if self.hurried else TRIES_MAX),
         )
-        return Client(replace(client.settings, given_up=self.given_up.append))
+        return Client(replace(client.settings, unanswered=self.unanswered))
 
     def token_text(self) -> str:
         """Return the token, from its option or from a file; raises `InvalidInput`."""

@@ -75,7 +75,7 @@ def draw(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> list[L
     lines.append(
         [
             (
-                "capitals run; small letters wait, with their starts if all jobs run to their limits",
+                "capitals run; small letters wait, with starts if all jobs run to their limits",
                 "",
             )
         ]

@@ -32,12 +32,7 @@ def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
     """
     lines = 0
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise _refused(
-                path,
-                "is not a regular file",
-                "give a log on disk, because it is read repeatedly; commands accept - for a pipe",
-            )
+        must_be_regular(path)
         with _opened(path) as stream:
             header, rest = _header(path, stream)
             yield 1, b"".join(header)
@@ -59,6 +54,16 @@ def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
         raise InvalidInput(
             reason, where=where, remedy="give a whole log, plain or gzip, that can be read"
         ) from error
+
+
+def must_be_regular(path: Path) -> None:
+    """Raise `InvalidInput` for a pipe, a device or a folder, and `OSError` if there is no such file."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise _refused(
+            path,
+            "is not a regular file",
+            "give a log on disk, because it is read repeatedly; commands accept - for a pipe",
+        )
 
 
 def _opened(path: Path) -> BinaryIO:
