@@ -114,7 +114,7 @@ class BatchQueue:
                 raise
             except Exception as error:
                 raise StoreDamaged(
-                    f"entry {entry.number} cannot come from this version: {error!r}",
+                    f"entry {entry.number} cannot be replayed by this version: {error!r}",
                     where=self.name,
                     remedy="install the version that wrote it, or restore the store from a backup",
                 ) from error
