@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
 from kalends.core.times import format_time, in_zone, parse_end, parse_time, parse_window
-from kalends.core.zone_names import zone_named, zones_showing
+from kalends.core.zone_names import given_zone, zone_named, zones_showing
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = parse_time("2027-03-01T10:00Z", 0, "UTC")  # a Monday
@@ -117,6 +117,41 @@ def test_an_abbreviation_as_a_zone_is_refused_with_the_zones_that_it_may_mean() 
     with pytest.raises(InvalidInput, match="PST") as refused:
         zone_named("PST")
     assert "America/Los_Angeles" in refused.value.remedy
+
+
+LEGACY = [
+    "EST",
+    "MST",
+    "HST",
+    "CET",
+    "EET",
+    "WET",
+    "MET",
+    "EST5EDT",
+    "CST6CDT",
+    "MST7MDT",
+    "PST8PDT",
+]
+
+
+@pytest.mark.parametrize("name", LEGACY)
+def test_a_name_of_the_zone_database_that_is_an_abbreviation_is_refused_with_a_place(
+    name: str,
+) -> None:
+    with pytest.raises(InvalidInput, match="not the time zone of a place") as refused:
+        given_zone(name, where="site.zone")
+    assert refused.value.where == "site.zone"
+    place = refused.value.remedy.split()[1]
+    assert given_zone(place) == zone_named(place)
+
+
+def test_no_name_without_a_place_is_left() -> None:
+    """What is left are places, countries and UTC, whose clocks are what their names say."""
+    named = {name for name in available_timezones() if name.upper() == name and "/" not in name}
+    for name in named - {"UTC", "GMT", "UCT", "GMT0", "GMT+0", "GMT-0", "PRC", "ROC", "ROK", "GB", "NZ",
+                         "NZ-CHAT", "W-SU"}:  # fmt: skip
+        with pytest.raises(InvalidInput):
+            given_zone(name)
 
 
 @pytest.mark.parametrize(
