@@ -9,7 +9,7 @@ import click
 
 from kalends.core.excerpts import excerpt
 
-_WRITTEN: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_WRITTEN: Final = re.compile(r"[+-]?[0-9]{1,1000}")
 
 
 class WholeNumber(click.IntRange):
