@@ -52,7 +52,7 @@ def check_bookable(info: ResourceInfo, hours: tuple[Recurrence, ...], rules: Own
 
 
 def is_bookable(calendar: ResourceCalendar, now_s: int) -> bool:
-    """Return whether somebody whom the rules name could book a grain of the empty `calendar` from `now_s` on.
+    """Return whether a user whom the rules name could book a grain of the empty `calendar` from `now_s` on.
 
     It looks as far ahead as the owner accepts bookings.
     """
