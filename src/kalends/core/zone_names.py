@@ -7,7 +7,6 @@ in summer, too. So a text with an abbreviation is refused, unless the clocks of 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -128,6 +127,9 @@ def _at_offset(sign: str, hours: str, minutes: str) -> str:
 
 def near_zones(name: str) -> str:
     """Return which zones may be meant by `name`, which is none, for a remedy."""
+    # Imported here because most zones are spelt right.
+    import difflib
+
     by_lower = {zone.lower(): zone for zone in available_timezones()}
     if offset := _OFFSET.fullmatch(name.strip()):
         return _at_offset(*offset.groups(default=""))
