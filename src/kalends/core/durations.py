@@ -144,6 +144,10 @@ def _exact(number: str) -> int | Fraction:
 
 
 def _unit(number: str, spelling: str, text: str, where: str) -> str:
+    if not spelling and f"{number}," in text:
+        raise InvalidInput(
+            f"{_shown(text)} has a comma", where=where, remedy="write a decimal point: 1.5h"
+        )
     if not spelling:
         raise InvalidInput(
             f"{_shown(text)} has no unit",

@@ -75,13 +75,17 @@ def given_zone(name: str, *, where: str = "zone") -> ZoneInfo:
     except InvalidInput as error:
         error.where = where
         raise
-    if name in _LEGACY or name.startswith(_NOWHERE):
+    if _is_nowhere(name):
         raise InvalidInput(
             f"{name!r} is not the time zone of a place",
             where=where,
             remedy=f"write {_LEGACY.get(name, 'the name of a place: Europe/Zurich')}",
         )
     return zone
+
+
+def _is_nowhere(name: str) -> bool:
+    return name in _LEGACY or name.startswith(_NOWHERE)
 
 
 def zones_showing(abbreviation: str) -> list[str]:
@@ -130,7 +134,8 @@ def near_zones(name: str) -> str:
     # Imported here because most zones are spelt right.
     import difflib
 
-    by_lower = {zone.lower(): zone for zone in available_timezones()}
+    places = (zone for zone in available_timezones() if not _is_nowhere(zone))
+    by_lower = {zone.lower(): zone for zone in places}
     if offset := _OFFSET.fullmatch(name.strip()):
         return _at_offset(*offset.groups(default=""))
     if meant := candidates_text(name.strip()):
