@@ -216,8 +216,7 @@ class RequestCommands:
                 )
             if (change := self._records.change_of(old)) is not None:
                 raise under_way(self._records.view(change))
-            now_s = self._service.moment().wall_s
-            check_not_over(old, now_s)
+            check_not_over(old, now_s := self._service.moment().wall_s)
             wants, request = changed(old, body, now_s, self._service.directory.resources)
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old

@@ -56,8 +56,8 @@ def is_bookable(calendar: ResourceCalendar, now_s: int) -> bool:
 
     It looks as far ahead as the owner accepts bookings.
     """
-    access, limits = calendar.access.rules, calendar.rules.limits.rules
-    users = [_meant(rule) for rule in (*access, *limits)]
+    users = [_meant(rule) for rule in calendar.access.rules]
+    users += [_meant(rule) for rule in calendar.rules.limits.rules]
     groups = {group for user in users for group in user.groups}
     length_s, start = calendar.info.grain_s, calendar.grain.ceil(now_s)
     end = calendar.grain.floor(now_s + calendar.info.horizon_s)
