@@ -9,6 +9,7 @@ import click
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.help_form import section
 from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import booking_options, independent_copies, request_options
 from kalends.client.methods.request_calls import COPIES_MAX
 
@@ -24,7 +25,7 @@ from kalends.client.methods.request_calls import COPIES_MAX
 @click.argument("request")
 @request_options.when_options
 @booking_options.options
-@section("Call")("--copies", type=click.IntRange(1, COPIES_MAX), default=1, show_default=True, metavar="N",
+@section("Call")("--copies", type=WholeNumber(1, COPIES_MAX), default=1, show_default=True, metavar="N",
                  help="Number of copies, booked one by one under the keys KEY-1 to KEY-N.")  # fmt: skip
 @pass_settings
 def command(

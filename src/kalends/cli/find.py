@@ -10,6 +10,7 @@ from msgspec import structs
 from kalends.cli.console import output, problems
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import delayed_jobs, request_options, words
 from kalends.core.errors import NoCommonTime
 from kalends.core.refusals import error_of
@@ -30,7 +31,7 @@ from kalends.core.refusals import error_of
     "--count",
     default=5,
     show_default=True,
-    type=click.IntRange(1, 100),
+    type=WholeNumber(1, 100),
     metavar="N",
     help="Number of starts.",
 )

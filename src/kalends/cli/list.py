@@ -11,6 +11,7 @@ import click
 from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import words
 from kalends.cli.requests.waiting_words import waiting_listing
 from kalends.client.methods.listing_calls import ListState
@@ -38,7 +39,7 @@ STATES = [state for state in typing.get_args(ListState) if state]
 @click.option(
     "--everyone", is_flag=True, help="List the requests of all users; needs the scope audit."
 )
-@click.option("--count", default=100, show_default=True, type=click.IntRange(1, 10_000),
+@click.option("--count", default=100, show_default=True, type=WholeNumber(1, 10_000),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @click.option("--before", default="", metavar="ID", help="Last request of the previous page.")
 @pass_settings

@@ -10,6 +10,7 @@ import click
 from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.jobs import shown_jobs
 from kalends.client.inputs.job_texts import JobName
 from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
@@ -27,7 +28,7 @@ from kalends.contract.job_calls import JobView
 @click.option(
     "--error", is_flag=True, help="Print standard error, if the job keeps it in a separate file."
 )
-@click.option("--attempt", type=click.IntRange(1), metavar="N",
+@click.option("--attempt", type=WholeNumber(1), metavar="N",
               help="Attempt whose output is printed, e.g. 1.  [default: the last]")  # fmt: skip
 @pass_settings
 def command(settings: Settings, job: str, follow: bool, error: bool, attempt: int | None) -> None:

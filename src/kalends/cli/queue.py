@@ -10,6 +10,7 @@ from kalends.cli.console import output, screen
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.jobs import job_options, plan_drawing, shown_jobs
 from kalends.core.limits import LISTING_MAX
 
@@ -29,7 +30,7 @@ DRAWN_WIDTH_MAX = 80
 @click.option(
     "--watch", is_flag=True, help="Print a line for each change of your jobs, until all have ended."
 )
-@click.option("--count", default=100, show_default=True, type=click.IntRange(1, LISTING_MAX),
+@click.option("--count", default=100, show_default=True, type=WholeNumber(1, LISTING_MAX),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @pass_settings
 def command(

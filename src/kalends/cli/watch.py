@@ -11,6 +11,7 @@ from kalends.cli.console import output, problems
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.short_time import short_time
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import words
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Event
@@ -23,11 +24,11 @@ from kalends.core.identifiers import short_id
     examples=("kalends watch", "kalends watch 5d0c1f2e --after 0 --count 1"),
 )
 @click.argument("id", required=False)
-@click.option("--after", type=click.IntRange(-1), default=-1, metavar="N",
+@click.option("--after", type=WholeNumber(-1), default=-1, metavar="N",
               help="Number of the last event already seen.  [default: events from now on]")  # fmt: skip
 @click.option(
     "--count",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     help="Number of events to print.  [default: no limit]",
 )

@@ -10,6 +10,7 @@ from kalends.cli.administration._reclaims import reclaim_lines
 from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--units",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=None,
     metavar="N",
     help="Units to reclaim, e.g. 8: the others can be booked.  [default: all]",

@@ -10,6 +10,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.server_parts import server_parts
 from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.contract.calls import LostReservation, Reconciled
 from kalends.core.errors import Unavailable
 
@@ -28,8 +29,8 @@ from kalends.core.errors import Unavailable
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0, 60),
-    default=60.0,
+    type=WholeNumber(0, 60),
+    default=60,
     metavar="SECONDS",
     help="Time to wait for the answers of sites.  [default: 60s]",
 )
@@ -37,7 +38,7 @@ from kalends.core.errors import Unavailable
     "--go-on", is_flag=True, help="Accept new bookings before all sites have been compared."
 )
 @pass_settings
-def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) -> int:  # fmt: skip
+def command(settings: Settings, store: Path | None, wait_s: int, go_on: bool) -> int:  # fmt: skip
     """Compare a broker with its sites and repair differences.
 
     At a broker (scope admin), compares its register with every site. Locks slots again that a site has lost

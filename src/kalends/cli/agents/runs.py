@@ -8,6 +8,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import ServerCommand
 from kalends.cli.console.settings import Settings, pass_settings
 from kalends.cli.console.site_calls import SITE_HELP, site_client
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import agent_words
 
 RUNS_MAX = 1_000
@@ -23,7 +24,7 @@ RUNS_MAX = 1_000
 )
 @click.argument("id", required=False)
 @click.option("--site", required=True, metavar="SITE", help=SITE_HELP)
-@click.option("--count", default=50, show_default=True, type=click.IntRange(1, RUNS_MAX),
+@click.option("--count", default=50, show_default=True, type=WholeNumber(1, RUNS_MAX),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @pass_settings
 def command(settings: Settings, id: str | None, site: str, count: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.jobs.in_step import is_request
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
@@ -154,7 +155,7 @@ _STEPS = (
 )  # fmt: skip
 
 _OPTIONS = (
-    click.option("-n", "--nodes", type=click.IntRange(1), metavar="N",
+    click.option("-n", "--nodes", type=WholeNumber(1), metavar="N",
                  help="Number of nodes.  [default: 1, or the first of --sizes]"),
     click.option("--for", "limit", metavar="DURATION",
                  help="Time limit, e.g. 1h30m; with --sizes one for each, e.g. 4h,2h,1h."),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import click
 from msgspec import structs
 
 from kalends.cli.console import output, problems
 from kalends.cli.console.help_form import section
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import agent_options, request_options, wait_options, words
 from kalends.client.inputs.scripts import Agent
 from kalends.client.sync import SyncClient
@@ -91,7 +91,7 @@ def options(function: F) -> F:
         _call("--note", default="", metavar="TEXT", help="Note for yourself, e.g. 'run 7'."),
         _call(
             "--priority",
-            type=click.IntRange(-100, 100),
+            type=WholeNumber(-100, 100),
             default=0,
             show_default=True,
             metavar="N",

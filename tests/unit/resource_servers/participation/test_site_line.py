@@ -173,6 +173,8 @@ def test_a_recall_that_nobody_answers_ends_the_hold_and_its_holder_waits() -> No
     assert (renewed.rid, renewed.lost, renewed.kept) == (rid(2), ids, ())
     assert about(effects, m.Grant) == [1]
     assert waiting(site) == [rid(2)]
+    (refusal,) = visited(site.receive(line_up(2, HOUR))).refusals
+    assert "an older request has the slot; this one keeps its place in the queue" in refusal.detail
 
 
 def test_the_recall_of_an_older_attempt_ends_no_hold_of_a_newer_one() -> None:
