@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kalends.resource_servers.participation.admission import Admission
+from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.participant import Participant
-from tests.simulation.climates import OWNERS_LIMIT
+from tests.simulation.climates import OWNERS_LIMIT, WEEKS_PASS, DroppedSoon
 from tests.simulation.mutations import Mutation, world_with
 
 
@@ -48,6 +49,27 @@ class LimitedWhenPromisedOnly(Participant):
     admission_type = HasRoomForMore
 
 
+class GivesUsedTimeBack(Claims):
+    def _keep_used(self, stake: Any, now_s: int, instead: Any = ()) -> None:
+        pass
+
+
+class UsedTimeIsGivenBack(DroppedSoon):
+    """Whoever cancels or moves what has run has not used it."""
+
+    claims_type = GivesUsedTimeBack
+
+
+class UsedTimeIsNotRestored(DroppedSoon):
+    """After a restart, what was used of what was cancelled or moved counts no more."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        for stake in self.book._used():
+            self.book._usage.drop(stake.rid)
+        self.book.check = lambda: None  # type: ignore[method-assign]
+
+
 MUTATIONS_OF_LIMITS: Final = (
     Mutation(
         "limits count when it is held only",
@@ -58,6 +80,10 @@ MUTATIONS_OF_LIMITS: Final = (
         "limits are forgotten by a restart",
         world_with(participant=CountsAgainFromNothing),
         OWNERS_LIMIT,
+    ),
+    Mutation("used time is given back", world_with(participant=UsedTimeIsGivenBack), WEEKS_PASS),
+    Mutation(
+        "used time is not restored", world_with(participant=UsedTimeIsNotRestored), WEEKS_PASS
     ),
     Mutation(
         "any number may be held", world_with(participant=LimitedWhenPromisedOnly), OWNERS_LIMIT
