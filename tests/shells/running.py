@@ -23,6 +23,8 @@ SHOWS_AT: Final = {
     "free_nodes_are_promised_for_now": 3,
     "every_attempt_makes_new_places": 5,
     "kills_are_forgotten_at_a_restart": 45,
+    "charges_go_by_the_clock_of_the_site_alone": 3,
+    "ChangesAreNotLimited": 2,
     "nobody_waits_for_the_forgotten_to_end": 5,
     "what_began_since_the_copy_is_overlooked": 6,
     "wake_up_lost_on_reconnect": 33,

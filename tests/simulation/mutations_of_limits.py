@@ -37,10 +37,29 @@ class CountsAgainFromNothing(Participant):
         self.book.check = lambda: None  # type: ignore[method-assign]
 
 
-class HasRoomForMore(Admission):
+class LimitsNewOnes(Admission):
     def why_not(self, source: str, visit: Any, now: Any) -> Any:
         refusals = super().why_not(source, visit, now)
-        return tuple(each for each in refusals if each.code not in ("limit", "share"))
+        return _of_rules(refusals) if visit.replaces else refusals
+
+    def why_not_promise(self, stake: Any, named: Any, now: Any) -> Any:
+        refusals = super().why_not_promise(stake, named, now)
+        return _of_rules(refusals) if stake.replaces else refusals
+
+
+class ChangesAreNotLimited(Participant):
+    """Whoever extends what is reserved, or moves it, may have as much as there is."""
+
+    admission_type = LimitsNewOnes
+
+
+def _of_rules(refusals: Any) -> Any:
+    return tuple(each for each in refusals if each.code not in ("limit", "share"))
+
+
+class HasRoomForMore(Admission):
+    def why_not(self, source: str, visit: Any, now: Any) -> Any:
+        return _of_rules(super().why_not(source, visit, now))
 
 
 class LimitedWhenPromisedOnly(Participant):

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kalends.calendars import Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.calendars.rules.usage_limits import UsageShare
-from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_sets import (
+    Claim,
+    Fact,
+    Stake,
+    StakeDropped,
+    StakeStored,
+    decode_stake,
+)
 from tests.simulation.auditor import Auditor, Taken, units_at
 from tests.simulation.kernel import Violation
 from tests.simulation.nodes import SiteNode
@@ -48,6 +55,8 @@ class Used(NamedTuple):
 class LimitsKept:
     """`limits` are those of each site, for each of its resources by itself."""
 
+    _auditor: Auditor
+
     def __init__(self, limits: Mapping[str, Sequence[Limit]]) -> None:
         self.met: Counter[str] = Counter()
         """How often as much as a limit allows was used, by its name."""
@@ -61,7 +70,7 @@ class LimitsKept:
 
     def attach(self, world: World) -> None:
         """Count after each step of a site of `world`."""
-        self._auditor: Auditor = world.auditor
+        self._auditor = world.auditor
         stepped = world.auditor.site_stepped
 
         def stepping(node: SiteNode, alarms: Sequence[str]) -> None:
@@ -70,6 +79,23 @@ class LimitsKept:
 
         world.auditor.site_stepped = stepping  # type: ignore[method-assign]
         world.judges.append(self)
+
+    def attach_to_stores(self, auditor: Auditor) -> None:
+        """Count what each site has stored, whenever `auditor` hears of it: what is only held is not."""
+        self._auditor = auditor
+        stored = auditor.site_stored
+        stakes: defaultdict[str, dict[str, Stake]] = defaultdict(dict)
+
+        def storing(site: str, facts: Sequence[Fact]) -> None:
+            stored(site, facts)
+            for fact in facts:
+                if isinstance(fact, StakeStored):
+                    stakes[site][fact.rid] = decode_stake(fact.body)
+                elif isinstance(fact, StakeDropped):
+                    stakes[site].pop(fact.rid, None)
+            self._count(site, stakes[site])
+
+        auditor.site_stored = storing  # type: ignore[method-assign]
 
     def finish(self) -> Iterable[str]:
         """Nothing more is wrong than was found at once."""
@@ -138,7 +164,7 @@ def _amount(limit: Limit, now_s: int, claims: Sequence[Claim]) -> int:
     if limit.held_max:
         return sum(claim.state in ("held", "intended", "prepared") for claim in claims)
     if limit.locked_max:
-        return int(any(claim.state in PROMISED and claim.end > now_s for claim in claims))
+        return sum(claim.state in PROMISED and claim.end > now_s for claim in claims)
     if limit.locked_unit_s:
         claims = [claim for claim in claims if claim.end > now_s]
     counted = PROMISED if limit.locked_unit_s else CLAIMED
