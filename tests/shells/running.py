@@ -25,6 +25,7 @@ SHOWS_AT: Final = {
     "kills_are_forgotten_at_a_restart": 45,
     "charges_go_by_the_clock_of_the_site_alone": 3,
     "ChangesAreNotLimited": 2,
+    "LimitedWhenHeldOnly": 4,
     "nobody_waits_for_the_forgotten_to_end": 5,
     "what_began_since_the_copy_is_overlooked": 6,
     "wake_up_lost_on_reconnect": 33,

@@ -35,7 +35,9 @@ def test_nobody_has_more_than_owners_allow_by_several_replicas_changes_and_resta
     check("limiting", 3)
 
 
-@pytest.mark.parametrize("mutation", ["ChangesAreNotLimited", "CountsAgainFromNothing"])
+@pytest.mark.parametrize(
+    "mutation", ["ChangesAreNotLimited", "LimitedWhenHeldOnly", "CountsAgainFromNothing"]
+)
 def test_a_limit_that_is_not_kept_shows(mutation: str) -> None:
     assert seeds_to_catch("limiting", mutation, 20) is not None
 

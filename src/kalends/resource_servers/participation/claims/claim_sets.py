@@ -103,7 +103,7 @@ class Stake(msgspec.Struct, gc=False):
     used: tuple[Want, ...] = ()
     """What had passed of it when it was cancelled or replaced, beyond what took its place: it counts."""
     passed: tuple[Want, ...] = ()
-    """What had passed of what it replaces when it was promised, beyond its own slots: it will count."""
+    """Used part of the reservation that it replaces, at the promise and beyond its own slots: it counts."""
     nodes_out: dict[str, SlotLack] = {}
     """By resource, what cannot be used of its slots that have begun: as it was reported last."""
 

@@ -150,7 +150,7 @@ class Claims:
         self._promise_or_intend(stake, event, now)
 
     def _note_passed(self, stake: Stake, now: Moment) -> None:
-        """From the promise on nobody else gets what will have been used when `stake` is locked."""
+        """Note the used part of the reservation that `stake` replaces: from the promise on it counts."""
         old = self.book.stakes.get(stake.replaces) if stake.replaces else None
         if old is not None and old.has("locked"):
             pieces = passed_of(old.claims, now.wall_s, stake.claims)

@@ -230,7 +230,7 @@ class Usage:
         assert self._ends.keys() == set(_of_standing(together))
 
     def _counted(self, stake: Stake, state: State, standing: Sequence[Claim]) -> Amounts:
-        """What `stake` adds where `standing` counts, and what has passed of that, once it is promised."""
+        """Amounts of `stake` beyond `standing`, and of the used part of `standing` once it is promised."""
         passed = _claims_of(stake.passed) if standing else []
         return self._beyond(stake.principal, stake.claims, state, standing, passed)
 
