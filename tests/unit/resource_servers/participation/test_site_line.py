@@ -233,6 +233,17 @@ def test_a_gift_that_comes_after_the_deadline_changes_nothing() -> None:
     assert waiting(site) == [rid(2)]
 
 
+def test_a_gift_of_an_earlier_attempt_changes_nothing() -> None:
+    site = Site()
+    site.receive(line_up(2, HOUR))
+    ids = site.ids(2)
+    site.receive(line_up(2, HOUR, att=2))
+    assert site.ids(2) == ids
+    site.receive(line_up(1, HOUR))
+    site.receive(give(2, *ids))
+    assert site.states(2) == ["held"]
+
+
 def test_a_part_of_a_hold_is_not_given_back() -> None:
     site = Site()
     site.receive(line_up(2, want("one", 0, 60), want("two", 0, 60)))
