@@ -463,7 +463,7 @@ SHOWS_AT: Final = {
     "a list ignores what was free before": 54,
     "grants that nobody reads back": 11,
     "cores and licences that nobody counts": 37,
-    "promises given up before other nodes are tried": 741,
+    "promises given up before other nodes are tried": 818,
     "votes without attempt": 24,
     "approved for good": 12,
 }
