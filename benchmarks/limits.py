@@ -29,6 +29,7 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.register import request_writes, tables
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.calls import Call, CallFrame, Reply, UnreadCall
@@ -36,9 +37,8 @@ from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, stored
-from kalends.stores.sqlite.journal import SiteStore
-from kalends.stores.sqlite.register import request_writes, tables
 
 RID = "01a3185c-5000-7974-ba90-{:012x}"
 SECRET = "s" * 24

@@ -16,6 +16,7 @@ from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
+from kalends.broker.register import request_reads, request_writes, tables
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
 from kalends.core.clock import LogicalClock
@@ -26,7 +27,6 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.steps import Step
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
-from kalends.stores.sqlite.register import request_reads, request_writes, tables
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
 
 START = T0 + DAY

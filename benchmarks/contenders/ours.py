@@ -25,6 +25,7 @@ from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
+from kalends.broker.register import request_reads, request_writes, tables
 from kalends.calendars import Booking, ResourceCalendar, State, open_access
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
@@ -36,7 +37,6 @@ from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.participant import Participant
-from kalends.stores.sqlite.register import request_reads, request_writes, tables
 
 HOUR_S: Final = 3_600
 BEGIN_S: Final = 2_000_000_000 // 86_400 * 86_400

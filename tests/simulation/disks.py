@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
+from kalends.broker.register import lives, request_writes, tables
 from kalends.contract.messages import Message
+from kalends.resource_servers.journal.site_store import KIND, Loaded, SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import Fact
-from kalends.stores.sqlite.journal import KIND, Loaded, SiteStore
-from kalends.stores.sqlite.register import lives, request_writes, tables
 from kalends.stores.sqlite.sqlite_file import StoreFile
 from tests.simulation.kernel import Kernel
 

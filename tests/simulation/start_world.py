@@ -29,6 +29,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.register import lives, request_rows, request_writes, tables
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.errors import Problem
@@ -43,7 +44,6 @@ from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
-from kalends.stores.sqlite.register import lives, request_rows, request_writes, tables
 
 SITES: Final = ("argo", "bode", "cray")
 REPLICAS: Final = ("sim://red", "sim://blue")

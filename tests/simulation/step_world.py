@@ -22,11 +22,11 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.step_starts import StepStarts
 from kalends.broker.planning.directory import Directory
+from kalends.broker.register import request_writes
 from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.effects import StartWord
-from kalends.stores.sqlite.register import request_writes
 from tests.simulation.start_world import (
     REQUEST,
     SITES,

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from kalends.broker.coordination.decision_record import Record, Spec, encode_record
 from kalends.broker.lives.archive import Archive, is_settled
+from kalends.broker.register import request_reads
+from kalends.broker.register.broker_store import BrokerStore
 from kalends.contract.messages import Want
 from kalends.core.intervals import Moment
 from kalends.core.requests import Alternative, Request, Term
 from kalends.serving.logs import get_logger
-from kalends.stores.sqlite.register import request_reads
-from kalends.stores.sqlite.register_file import BrokerStore
 
 DAY = 86_400
 NOW_S = 2_000 * DAY

@@ -6,6 +6,8 @@ import sqlite3
 
 import pytest
 
+from kalends.batch.journal import job_journal
+from kalends.batch.journal.job_journal import JobOver
 from kalends.batch.place_keys import key_of_place, request_of_key
 from kalends.batch.queue.facts import JobEnding
 from kalends.contract.calls import PlacedEnd
@@ -17,8 +19,6 @@ from kalends.resource_servers.jobs.placed_ends import (
     end_of,
     newest_over,
 )
-from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import JobOver
 
 NOW = 1_800_000_000
 REQUEST = JobRequest(machine="lab/box", limit_s=60, command=("true",))

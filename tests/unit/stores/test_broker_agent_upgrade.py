@@ -13,12 +13,12 @@ from typing import Final
 import pytest
 
 from kalends.broker.coordination.decision_record import Begin, Commit, Record, Spec, encode_record
+from kalends.broker.register import request_reads, request_writes, script_table
+from kalends.broker.register.broker_store import KIND
 from kalends.core.errors import Conflict, StoreDamaged
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite import maintenance, script_table, sqlite_file
-from kalends.stores.sqlite.register import request_reads, request_writes
-from kalends.stores.sqlite.register_file import KIND
+from kalends.stores.sqlite import maintenance, sqlite_file
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store, side_path
 
 VERSION_1: Final = """
@@ -114,7 +114,7 @@ def test_an_older_store_keeps_its_content_and_takes_scripts(path: Path) -> None:
     assert won.won
     file.connection.execute("commit")
     file.close()
-    assert maintenance.doctor(path) == []
+    assert maintenance.doctor(path, [KIND]) == []
 
 
 def test_an_upgraded_store_is_like_a_new_one(path: Path) -> None:

@@ -11,13 +11,13 @@ import pytest
 from store_support import fact, rid, stake
 
 from kalends.core.errors import StoreDamaged
+from kalends.resource_servers.journal.site_store import KIND, SiteStore
 from kalends.resource_servers.participation.reclaims.reclaims import (
     ReclaimDropped,
     Reclaimed,
     decode_reclaim,
     stored_reclaim,
 )
-from kalends.stores.sqlite.journal import KIND, SiteStore
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store
 
 VERSION_1: Final = """

@@ -14,7 +14,7 @@ import fcntl
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
@@ -43,7 +43,8 @@ class StoreKind(NamedTuple):
     """What a program keeps in its stores; `schema` has a table ``meta(name primary key, value)``.
 
     `shared`: several processes of one host may have it open (replicas of a broker). `upgrades` holds,
-    for each older version, the statements that make a store of it one of the next version.
+    for each older version, the statements that make a store of it one of the next version. `problems_of`
+    lists what is wrong in the tables.
     """
 
     name: str
@@ -52,6 +53,7 @@ class StoreKind(NamedTuple):
     schema: str
     shared: bool = False
     upgrades: Mapping[int, str] = MappingProxyType({})
+    problems_of: Callable[[sqlite3.Connection], list[str]] = lambda connection: []
 
 
 class StoreFile:

@@ -12,13 +12,13 @@ from kalends.broker.coordination.decision_record import Begin, Cancel, Record, R
 from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.comparison import Ours, compare
 from kalends.broker.reconciliation.reconciler import Reconciler
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import KIND
 from kalends.contract import messages as m
 from kalends.contract.calls import LostReservation
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite.register import request_reads, request_writes
-from kalends.stores.sqlite.register_file import KIND
 
 RID = request_id(1_800_000_000_000, 1)
 ANN = Principal("ann", ("staff",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kalends.stores.sqlite import notice_table, script_table
+from kalends.broker.register import notice_table, script_table
 
 REQUESTS: Final = """
 create table request (

@@ -20,26 +20,24 @@ from kalends.broker.coordination.decision_record import (
     Unreadable,
 )
 from kalends.broker.reconciliation.recognition import Live
+from kalends.broker.register import (
+    lives,
+    notice_table,
+    request_reads,
+    request_writes,
+    script_table,
+    tables,
+)
+from kalends.broker.register.notice_table import ForgetAddress, KeepAddress, MakeLetters, PostNotice
+from kalends.broker.register.script_table import Named
 from kalends.core.errors import Problem, Unavailable
-from kalends.stores.sqlite import letter_table, notice_table, script_table
+from kalends.notices import letter_table
+from kalends.notices.letter_table import LettersDone
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit
-from kalends.stores.sqlite.letter_table import LettersDone
-from kalends.stores.sqlite.notice_table import ForgetAddress, KeepAddress, MakeLetters, PostNotice
-from kalends.stores.sqlite.register import lives, request_reads, request_writes, tables
-from kalends.stores.sqlite.script_table import Named
 from kalends.stores.sqlite.sqlite_file import StoreFile, StoreKind, open_store
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-KIND: Final = StoreKind(
-    name="broker",
-    application_id=0x6B6C7362,  # "klsb"
-    version=7,
-    schema=tables.SCHEMA,
-    shared=True,
-    upgrades=tables.UPGRADES,
-)
 
 
 class LeaseRenewal(NamedTuple):
@@ -240,3 +238,14 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
         if len(problems) == PROBLEMS_MAX:
             break
     return problems
+
+
+KIND: Final = StoreKind(
+    name="broker",
+    application_id=0x6B6C7362,  # "klsb"
+    version=7,
+    schema=tables.SCHEMA,
+    shared=True,
+    upgrades=tables.UPGRADES,
+    problems_of=problems_of,
+)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from store_support import fact, rid, stake
 
+from kalends.resource_servers.journal.site_store import DRAINING, KIND, Prune, Setting, SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import (
     Stake,
     StakeDropped,
@@ -19,7 +20,6 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     stored,
 )
 from kalends.resource_servers.participation.memory.sure_time import TimePassed
-from kalends.stores.sqlite.journal import DRAINING, Prune, Setting, SiteStore
 from kalends.stores.sqlite.maintenance import doctor
 
 
@@ -141,7 +141,7 @@ def test_pruning_keeps_what_is_true_and_what_is_young(store: SiteStore) -> None:
 def test_pruning_goes_through_all_rows_in_bounded_steps(
     store: SiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kalends.stores.sqlite.journal.PRUNE_ROWS_MAX", 7)
+    monkeypatch.setattr("kalends.resource_servers.journal.site_store.PRUNE_ROWS_MAX", 7)
     for at_ms in range(10):
         store.apply([fact(number) for number in range(5)], at_ms)
     connection = store.file.connection
@@ -201,7 +201,7 @@ def test_what_many_stakes_have_in_common_is_loaded_once(store: SiteStore) -> Non
 
 def test_doctor_finds_a_clock_that_is_behind_what_the_site_has_counted(store: SiteStore) -> None:
     store.apply([TimePassed(int(time.time() * 1_000), 1, 1)], 1)
-    assert doctor(store.file.path) == []
+    assert doctor(store.file.path, [KIND]) == []
     store.apply([TimePassed(int(time.time() * 1_000) + 3_600_000, 1, 1)], 1)
-    (found,) = doctor(store.file.path)
+    (found,) = doctor(store.file.path, [KIND])
     assert "behind" in found

@@ -8,12 +8,12 @@ import msgspec
 from site_agent_support import NEAR, AgentSite, ask, dispatch
 from tests.protocol_support import HERE, KEY, Site, prepare, rid, visit, vote, want
 
+from kalends.broker.register import lives, tables
+from kalends.broker.register.broker_store import KIND
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.scripts import Stop, asked_for
 from kalends.resource_servers.participation.claims.claim_sets import decode_stake, stored
-from kalends.stores.sqlite.register import lives, tables
-from kalends.stores.sqlite.register_file import KIND
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store
 
 OURS = "1" * 32

@@ -16,13 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
-from kalends.contract.calls import PlacedEnd, PlacedJob
-from kalends.core.clock import ASTRAY_MS
-from kalends.core.errors import Problem
-from kalends.core.identifiers import request_id
-from kalends.core.jobs import JobRequest
-from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite.register import (
+from kalends.broker.register import (
     job_starts,
     lives,
     request_reads,
@@ -30,6 +24,12 @@ from kalends.stores.sqlite.register import (
     request_writes,
     tables,
 )
+from kalends.contract.calls import PlacedEnd, PlacedJob
+from kalends.core.clock import ASTRAY_MS
+from kalends.core.errors import Problem
+from kalends.core.identifiers import request_id
+from kalends.core.jobs import JobRequest
+from kalends.core.requests import Alternative, Request, Term
 
 REQUEST = Request(
     alternatives=(Alternative(terms=(Term(resource="sdsc/sp2"),)),),

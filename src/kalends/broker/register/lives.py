@@ -14,15 +14,15 @@ from kalends.broker.coordination.decision_record import (
     encode_record,
 )
 from kalends.broker.reconciliation.recognition import Live
-from kalends.contract.messages import Mark
-from kalends.core.clock import ASTRAY_MS
-from kalends.core.errors import Problem
-from kalends.stores.sqlite import script_table
-from kalends.stores.sqlite.maintenance import RECOVERING
-from kalends.stores.sqlite.register.request_rows import (
+from kalends.broker.register import script_table
+from kalends.broker.register.request_rows import (
     COLUMNS,
     of_columns,
 )
+from kalends.contract.messages import Mark
+from kalends.core.clock import ASTRAY_MS
+from kalends.core.errors import Problem
+from kalends.stores.sqlite.maintenance import RECOVERING
 
 
 def remember(connection: sqlite3.Connection, op: Remember) -> None:

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kalends.notices.letter import Letter
+from kalends.notices.letter_table import LETTERS, store_letter
 from kalends.notices.request_notice import RequestNotice
-from kalends.stores.sqlite.letter_table import LETTERS, store_letter
 
 NOTICES: Final = (
     LETTERS

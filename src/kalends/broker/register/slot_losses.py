@@ -14,8 +14,8 @@ from kalends.broker.coordination.decision_record import (
     encode_record,
 )
 from kalends.broker.coordination.occasions import on_nodes
-from kalends.stores.sqlite.notice_table import post_notice
-from kalends.stores.sqlite.register.request_rows import registered, row
+from kalends.broker.register.notice_table import post_notice
+from kalends.broker.register.request_rows import registered, row
 
 NOTICES_MAX: Final = 10
 """Notices of one resource of one reservation: of a node that fails again and again, its user has enough."""

@@ -37,8 +37,8 @@ from kalends.broker.coordination.decision_record import (
     Telling,
     encode_record,
 )
-from kalends.stores.sqlite import notice_table, script_table
-from kalends.stores.sqlite.register.job_starts import (
+from kalends.broker.register import notice_table, script_table
+from kalends.broker.register.job_starts import (
     assemble,
     give_up,
     note_began,
@@ -46,7 +46,7 @@ from kalends.stores.sqlite.register.job_starts import (
     permit,
     start_no_more,
 )
-from kalends.stores.sqlite.register.request_rows import (
+from kalends.broker.register.request_rows import (
     BY_KEY,
     changing,
     first_row,
@@ -54,7 +54,7 @@ from kalends.stores.sqlite.register.request_rows import (
     registered,
     row,
 )
-from kalends.stores.sqlite.register.slot_losses import note_nodes
+from kalends.broker.register.slot_losses import note_nodes
 
 
 def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Registered]:

@@ -16,11 +16,9 @@ from kalends.broker.coordination.decision_record import (
     Spec,
     encode_record,
 )
-from kalends.core.identifiers import request_id
-from kalends.core.requests import Alternative, Request, Term
-from kalends.notices.request_notice import Occasion, RequestNotice
-from kalends.stores.sqlite import script_table
-from kalends.stores.sqlite.notice_table import (
+from kalends.broker.register import request_writes, script_table, tables
+from kalends.broker.register.broker_store import KIND
+from kalends.broker.register.notice_table import (
     KeepAddress,
     NoticeAddress,
     addresses_of,
@@ -28,8 +26,9 @@ from kalends.stores.sqlite.notice_table import (
     post_notice,
     waiting_notices,
 )
-from kalends.stores.sqlite.register import request_writes, tables
-from kalends.stores.sqlite.register_file import KIND
+from kalends.core.identifiers import request_id
+from kalends.core.requests import Alternative, Request, Term
+from kalends.notices.request_notice import Occasion, RequestNotice
 from kalends.stores.sqlite.sqlite_file import open_store
 
 ANN = NoticeAddress("ann", "", "UTC", 1)
