@@ -29,7 +29,8 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.coordination import decision_record as r
-from kalends.broker.register import request_writes, tables
+from kalends.broker.register import request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.calls import Call, CallFrame, Reply, UnreadCall
@@ -244,7 +245,7 @@ def _commit_records(directory: str, batch: int, seconds: float, ready: Connectio
     connection = sqlite3.connect(Path(directory) / "broker.sqlite", isolation_level=None)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = full")
-    connection.executescript(tables.SCHEMA)
+    connection.executescript(SCHEMA)
     terms = tuple(Term(resource=f"site{number}/cluster") for number in range(3))
     request = Request(
         alternatives=(Alternative(terms=terms),), duration_s=3600, not_before=1_800_000_000

@@ -16,7 +16,8 @@ from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
-from kalends.broker.register import request_reads, request_writes, tables
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
 from kalends.core.clock import LogicalClock
@@ -36,7 +37,7 @@ WANTS = tuple(m.Want(f"{site}/one", START, START + 60, 1) for site in SITES)
 
 def new_register() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(tables.SCHEMA)
+    connection.executescript(SCHEMA)
     return connection
 
 

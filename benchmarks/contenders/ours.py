@@ -25,7 +25,8 @@ from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
-from kalends.broker.register import request_reads, request_writes, tables
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.calendars import Booking, ResourceCalendar, State, open_access
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
@@ -285,7 +286,7 @@ class Ours:
             for number in range(scenario.resource_count)
         ]
         store = sqlite3.connect(":memory:", isolation_level=None)
-        store.executescript(tables.SCHEMA)
+        store.executescript(SCHEMA)
         by_site: dict[str, list[str]] = {}
         for name in self._resources:
             by_site.setdefault(name.partition("/")[0], []).append(name)

@@ -29,7 +29,8 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.start_answers import StartAnswers
-from kalends.broker.register import lives, request_rows, request_writes, tables
+from kalends.broker.register import lives, request_rows, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.errors import Problem
@@ -473,7 +474,7 @@ def _hear(node: Node, hear: Callable[..., None], *message: Any) -> None:
 @cache
 def empty_register() -> bytes:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(tables.SCHEMA)
+    connection.executescript(SCHEMA)
     return connection.serialize()
 
 

@@ -57,7 +57,7 @@ def test_a_broker_is_told_how_and_when_it_ended_and_how_long_it_ran(
 
 def test_a_new_life_tells_again_what_was_over_within_a_day_the_oldest_first() -> None:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(job_journal.SCHEMA + job_journal.CHARGES)
+    connection.executescript(job_journal.SCHEMA)
     for number in range(1, 2 * TOLD_AGAIN_MAX):
         at = NOW - TOLD_AGAIN_S - 5 + number
         job_journal.store_over(connection, over(number=number, at=at, key=key_of_place(9, "a-rid")))

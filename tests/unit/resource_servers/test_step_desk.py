@@ -54,7 +54,7 @@ class Desk(Room):
             ),
         )
         connection = sqlite3.connect(":memory:")
-        connection.executescript(job_journal.SCHEMA + job_journal.CHARGES)
+        connection.executescript(job_journal.SCHEMA)
         self.store = SimpleNamespace(file=SimpleNamespace(connection=connection))
         self.desk = self.reopened()
 

@@ -6,13 +6,14 @@ table      rows
 journal    every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
 stake      for each request that is needed: the journal row that is true now; whether all have locked it
 reclaim    each time that the owner has taken back, by its key
+register   each register that has been heard of
 node_grant each reservation that a batch system has been asked for
 meta       name and value: owner, secret, epoch, horizon_s, draining, recovering, time surely passed
 life       each opening: its random name, and the journal's position then
-letter     notices that wait to be sent
 ========== =================================================================================
 
-The tables of jobs are in `job_journal`, those of what jobs used in batch systems in `slot_table`.
+The tables of jobs are in `kalends.batch.journal.job_journal`, those of what jobs used in batch systems in
+`slot_table`, letters that wait to be sent in `kalends.notices.letter_table`.
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
 tells what is in the tables. Rows that are true no more are pruned from the front when they are old.
@@ -86,21 +87,29 @@ from kalends.stores.sqlite.sqlite_file import (
 
 T = TypeVar("T")
 
-LIVES: Final = """
-create table life (number integer primary key, life text not null, seq integer not null);
+CLAIMS: Final = """
+create table journal (
+    seq   integer primary key,
+    at_ms integer not null,
+    rid   text not null,
+    event text not null,
+    body  blob not null
+);
+create table stake (
+    rid       text primary key,
+    seq       integer not null,
+    ends_at   integer not null,
+    forgotten integer not null default 0
+) without rowid;
+create table reclaim (key text primary key, body blob not null) without rowid;
+create table register (id text primary key, body blob not null) without rowid;
+create table node_grant (number integer primary key, body blob not null);
+create table meta (name text primary key, value not null) without rowid;
 insert into meta values ('secret', lower(hex(randomblob(32))));
+create table life (number integer primary key, life text not null, seq integer not null);
 """
-RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
 
-GRANTS: Final = "create table node_grant (number integer primary key, body blob not null);"
-
-FORGETTING: Final = """
-alter table stake add column forgotten integer not null default 0;
-delete from meta where name = 'horizon_s';
-"""
-"""To version 3. Time was closed by the clock alone: what is closed may lie ahead. What it kept out, visits
-that come a day late, speak an older version of the protocol."""
-REGISTERS: Final = "create table register (id text primary key, body blob not null) without rowid;"
+SCHEMA: Final = CLAIMS + job_journal.SCHEMA + letter_table.LETTERS + slot_table.SLOTS
 
 STAND: Final = (
     "insert into stake (rid, seq, ends_at) values (?, ?, ?) on conflict (rid)"
@@ -465,40 +474,7 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=8,
-    schema="""
-create table journal (
-    seq   integer primary key,
-    at_ms integer not null,
-    rid   text not null,
-    event text not null,
-    body  blob not null
-);
-create table stake (
-    rid       text primary key,
-    seq       integer not null,
-    ends_at   integer not null,
-    forgotten integer not null default 0
-) without rowid;
-create table meta (name text primary key, value not null) without rowid;
-"""
-    + RECLAIMS
-    + REGISTERS
-    + LIVES
-    + job_journal.SCHEMA
-    + job_journal.CHARGES
-    + letter_table.LETTERS
-    + GRANTS
-    + slot_table.SLOTS,
-    upgrades={
-        1: RECLAIMS,  # To version 2: owners can take slots back.
-        # To version 3; stakes know their register, but those from before have none; registers are known.
-        2: FORGETTING + REGISTERS + LIVES,
-        3: job_journal.SCHEMA,  # To version 4: machines run jobs.
-        4: job_journal.CHARGES,  # To version 5: jobs are charged, and listed by submission.
-        5: letter_table.LETTERS,  # To version 6: users are told by notices.
-        6: GRANTS,  # To version 7: batch systems stand behind resources.
-        7: slot_table.SLOTS,  # To version 8: what jobs used in batch systems is imported.
-    },
+    version=1,
+    schema=SCHEMA,
     problems_of=problems_of,
 )

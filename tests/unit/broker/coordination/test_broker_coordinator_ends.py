@@ -14,7 +14,8 @@ from kalends.broker.coordination.effects import CoordinatorEffects
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
-from kalends.broker.register import request_reads, request_writes, tables
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core import limits
@@ -37,7 +38,7 @@ class Rig:
 
     def __init__(self, resources: int = 1) -> None:
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(tables.SCHEMA)
+        self.connection.executescript(SCHEMA)
         numbers = itertools.count(100)
         self.coordinator = Coordinator(
             Identity("npaci-1", "npaci-1:1", ()),

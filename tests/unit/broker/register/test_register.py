@@ -22,8 +22,8 @@ from kalends.broker.register import (
     request_reads,
     request_rows,
     request_writes,
-    tables,
 )
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
@@ -310,7 +310,7 @@ class RegisterMachine(RuleBasedStateMachine):
         self.replicas[0].execute("pragma journal_mode = wal")
         for replica in self.replicas:
             replica.execute("pragma synchronous = off")
-        self.replicas[0].executescript(tables.SCHEMA)
+        self.replicas[0].executescript(SCHEMA)
         self.twin = Twin()
 
     @rule(replica=st.integers(0, 1), batch=st.lists(operations(), min_size=1, max_size=6))
@@ -350,7 +350,7 @@ TestRegister.settings = settings(max_examples=25, stateful_step_count=20)
 @pytest.fixture
 def connection() -> sqlite3.Connection:
     made = sqlite3.connect(":memory:", isolation_level=None)
-    made.executescript(tables.SCHEMA)
+    made.executescript(SCHEMA)
     return made
 
 

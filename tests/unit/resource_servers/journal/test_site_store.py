@@ -20,6 +20,12 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     stored,
 )
 from kalends.resource_servers.participation.memory.sure_time import TimePassed
+from kalends.resource_servers.participation.reclaims.reclaims import (
+    ReclaimDropped,
+    Reclaimed,
+    decode_reclaim,
+    stored_reclaim,
+)
 from kalends.stores.sqlite.maintenance import doctor
 
 
@@ -104,6 +110,16 @@ def test_what_all_have_locked_stays_so_over_later_facts_and_openings(store: Site
     store.check()
     store.apply([StakeDropped(rid(0))], 4)
     assert reopened(store).load().forgotten == []
+
+
+def test_a_reclaim_is_stored_anew_and_dropped_by_its_key(store: SiteStore) -> None:
+    pump = Reclaimed("the-key", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump", (rid(0),))
+    other = Reclaimed("another-key", "sdsc/sp2", 0, 60, 0, 10)
+    store.apply([stored_reclaim(pump), stored_reclaim(other)], 1)
+    later = Reclaimed("the-key", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump", (rid(0), rid(1)))
+    store.apply([stored_reclaim(later), ReclaimDropped("another-key")], 2)
+    assert reopened(store).load().reclaims == [later]
+    assert decode_reclaim(stored_reclaim(later).body) == later
 
 
 def test_settings_are_kept(store: SiteStore) -> None:
