@@ -257,7 +257,7 @@ def _commit_records(directory: str, batch: int, seconds: float, ready: Connectio
             rid = RID.format(done // 3 + step)
             row = r.Record(
                 rid=rid, user="somebody", key=rid, digest="d" * 32, stamp=1, owner="broker:1",
-                reservation=rid, secret=SECRET, created_ms=1, spec=r.Spec(request=request),
+                reservation=rid, created_ms=1, spec=r.Spec(request=request),
                 chosen=CHOSEN,
             )  # fmt: skip
             body = r.encode_record(row)

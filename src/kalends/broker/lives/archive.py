@@ -113,5 +113,5 @@ def is_settled(row: Record | Unreadable, before_s: int) -> bool:
 
 
 def archive_line(record: Record) -> bytes:
-    """Return `record` as one line of JSON, without what proves anything to anybody."""
-    return msgspec.json.encode(structs.replace(record, secret="", digest="")) + b"\n"
+    """Return `record` as one line of JSON, without the digest of its call."""
+    return msgspec.json.encode(structs.replace(record, digest="")) + b"\n"

@@ -53,7 +53,6 @@ def record_of(rid: str, key: str, owner: str = OWNERS[0], *, reservation: str = 
         stamp=1,
         owner=owner,
         reservation=reservation or rid,
-        secret="s" * 16,
         created_ms=1_800_000_000_000,
         spec=Spec(request=REQUEST),
     )
