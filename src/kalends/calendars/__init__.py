@@ -1,4 +1,4 @@
-"""Floor 1: calendars, access lists, opening hours, and the resource that combines them. No I/O."""
+"""Calendars, access lists, opening hours, and the resource that combines them. No I/O."""
 
 from kalends.calendars.bookings import Booking, State
 from kalends.calendars.capacity import CapacityCalendar
