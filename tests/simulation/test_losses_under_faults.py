@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kalends.broker.coordination.views import view_of
 from kalends.broker.register import notice_table
-from kalends.broker.register.slot_losses import NOTICES_MAX
+from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.contract import messages as m
 from kalends.notices.request_notice import RequestNotice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REMIND_EVERY_MS_MAX

@@ -17,8 +17,7 @@ from typing import Final
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
 from kalends.stores.sqlite import sqlite_file
-from kalends.stores.sqlite.privacy import make_private
-from kalends.stores.sqlite.sqlite_file import StoreKind
+from kalends.stores.sqlite.sqlite_file import StoreKind, make_private
 
 RECOVERING: Final = "recovering"
 """In a store's `meta`: promises may be forgotten in it, so that nothing new is taken until it is compared."""

@@ -11,7 +11,7 @@ from tests.protocol_support import ANN
 
 from kalends.broker.coordination.views import view_of
 from kalends.broker.register import notice_table
-from kalends.broker.register.slot_losses import NOTICES_MAX
+from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.cli.requests.words import request_lines
 from kalends.contract import messages as m
 from kalends.contract.calls import UnitsOut
