@@ -43,7 +43,6 @@ from kalends.resource_servers.participation.claims.claim_sets import Claim, Stak
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
-from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 
 SITES: Final = ("argo", "bode", "cray")
@@ -114,7 +113,6 @@ class StartSite(Node):
         self.starts = StartQuestions(
             ThisSite(self.name, self.life + 1),
             self.stakes,  # type: ignore[arg-type]  # It is looked up there, and nothing else.
-            Registers(),
             self.outbox,
             self.world.random.random,
         )
