@@ -29,6 +29,8 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.register import request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.calls import Call, CallFrame, Reply, UnreadCall
@@ -36,9 +38,8 @@ from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, stored
-from kalends.stores.sqlite.journal import SiteStore
-from kalends.stores.sqlite.register import request_writes, tables
 
 RID = "01a3185c-5000-7974-ba90-{:012x}"
 SECRET = "s" * 24
@@ -244,7 +245,7 @@ def _commit_records(directory: str, batch: int, seconds: float, ready: Connectio
     connection = sqlite3.connect(Path(directory) / "broker.sqlite", isolation_level=None)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma synchronous = full")
-    connection.executescript(tables.SCHEMA)
+    connection.executescript(SCHEMA)
     terms = tuple(Term(resource=f"site{number}/cluster") for number in range(3))
     request = Request(
         alternatives=(Alternative(terms=terms),), duration_s=3600, not_before=1_800_000_000
@@ -256,7 +257,7 @@ def _commit_records(directory: str, batch: int, seconds: float, ready: Connectio
             rid = RID.format(done // 3 + step)
             row = r.Record(
                 rid=rid, user="somebody", key=rid, digest="d" * 32, stamp=1, owner="broker:1",
-                reservation=rid, secret=SECRET, created_ms=1, spec=r.Spec(request=request),
+                reservation=rid, created_ms=1, spec=r.Spec(request=request),
                 chosen=CHOSEN,
             )  # fmt: skip
             body = r.encode_record(row)

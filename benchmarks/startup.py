@@ -31,6 +31,7 @@ from benchmarks.booking import wait_until_up
 from benchmarks.facility import Server, cpu_seconds, start_server, stop
 from kalends.contract.messages import Part
 from kalends.core.principals import Principal
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
     Fact,
@@ -39,7 +40,6 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     stored,
 )
 from kalends.resource_servers.participation.memory.sure_time import TimePassed
-from kalends.stores.sqlite.journal import SiteStore
 
 RESOURCES: Final = 100
 SLOT_S: Final = 600

@@ -16,6 +16,8 @@ from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
 from kalends.core.clock import LogicalClock
@@ -26,7 +28,6 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.steps import Step
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
-from kalends.stores.sqlite.register import request_reads, request_writes, tables
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
 
 START = T0 + DAY
@@ -36,7 +37,7 @@ WANTS = tuple(m.Want(f"{site}/one", START, START + 60, 1) for site in SITES)
 
 def new_register() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(tables.SCHEMA)
+    connection.executescript(SCHEMA)
     return connection
 
 

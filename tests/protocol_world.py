@@ -28,12 +28,12 @@ from typing import NamedTuple
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Registered
+from kalends.broker.register import request_writes
 from kalends.calendars import Limit
 from kalends.contract import messages as m
 from kalends.contract.approval_calls import DecideApproval
 from kalends.resource_servers.participation.claims.claim_sets import StakeDropped, StakeStored
 from kalends.resource_servers.participation.effects import ParticipantEffects
-from kalends.stores.sqlite.register import request_writes
 from tests.protocol_broker import START, Broker, hello, new_register
 from tests.protocol_support import Site
 

@@ -7,11 +7,11 @@ import contextlib
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.views import view_of
 from kalends.broker.planning.planner import fixed_wants
+from kalends.broker.register import request_reads, request_rows
 from kalends.contract import calls, reclaim_calls
 from kalends.contract import messages as m
 from kalends.core.language import parse_request
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
-from kalends.stores.sqlite.register import request_reads, request_rows
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN, Site
 

@@ -25,6 +25,8 @@ from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.calendars import Booking, ResourceCalendar, State, open_access
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
@@ -36,7 +38,6 @@ from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.participant import Participant
-from kalends.stores.sqlite.register import request_reads, request_writes, tables
 
 HOUR_S: Final = 3_600
 BEGIN_S: Final = 2_000_000_000 // 86_400 * 86_400
@@ -285,7 +286,7 @@ class Ours:
             for number in range(scenario.resource_count)
         ]
         store = sqlite3.connect(":memory:", isolation_level=None)
-        store.executescript(tables.SCHEMA)
+        store.executescript(SCHEMA)
         by_site: dict[str, list[str]] = {}
         for name in self._resources:
             by_site.setdefault(name.partition("/")[0], []).append(name)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 import kalends
+from kalends.broker.register import lives
 from kalends.client.transports.retry import Backoff
 from kalends.contract import calls, proofs
 from kalends.contract import messages as m
@@ -32,7 +33,6 @@ from kalends.core.errors import (
 from kalends.core.identifiers import request_id
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
-from kalends.stores.sqlite.register import lives
 from tests.support.ports import free_urls
 
 from .facility import CAPACITY, Facility, Keys, broker_text, make_facility, site_text, write

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 
 from kalends.batch.follower import FACTS_A_STATE, Foreseen
+from kalends.batch.journal.job_journal import JobEntries, entries_after
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.state_files import load_state, state_path
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
-from kalends.stores.sqlite.job_journal import JobEntries, entries_after
-from kalends.stores.sqlite.journal import SiteStore
+from kalends.resource_servers.journal.site_store import SiteStore
 from tests.support.patience import PATIENCE_S
 
 from .laboratory import Laboratory, opened

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kalends.batch.journal.job_journal import JobEntries, entries_after
 from kalends.batch.queue import facts as f
 from kalends.core.errors import Unavailable
-from kalends.stores.sqlite.job_journal import JobEntries, entries_after
-from kalends.stores.sqlite.journal import SiteStore
+from kalends.resource_servers.journal.site_store import SiteStore
 
 from .laboratory import MACHINE, Laboratory, opened
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import kalends
+from kalends.resource_servers.journal.site_store import KIND
 from kalends.stores.sqlite.maintenance import backup, reconcile
 
 from .laboratory import MACHINE, Laboratory, opened
@@ -78,12 +79,12 @@ async def test_jobs_that_a_restored_store_does_not_know_are_ended_and_mistaken_f
     async with laboratory.client() as client:
         known = (await client.submit(laboratory.marking(0))).job.job
         await laboratory.over(client, known)
-        backup(store, copy)
+        backup(store, copy, [KIND])
         _, last = await leave_one_running_and_one_over(laboratory, client)
     await laboratory.site.stop()
     remove_store(laboratory, and_its_epoch=False)
     copy.rename(store)
-    reconcile(store)
+    reconcile(store, [KIND])
     await laboratory.site.start()
     await all_is_as_if_they_had_never_been(laboratory, last)
     async with laboratory.client() as client:
@@ -106,7 +107,7 @@ async def test_jobs_that_began_after_the_store_was_copied_begin_again_only_if_th
         first = (await client.submit(laboratory.job("sleep 600", nodes=4))).job.job
         once = (await client.submit(laboratory.job(waits, nodes=2))).job.job
         again = (await client.submit(laboratory.job(waits, nodes=2, rerun=True))).job.job
-        backup(store, copy)
+        backup(store, copy, [KIND])
         await client.kill_job(MACHINE, first)
 
         async def both() -> bool:
@@ -116,7 +117,7 @@ async def test_jobs_that_began_after_the_store_was_copied_begin_again_only_if_th
     await laboratory.site.stop()
     remove_store(laboratory, and_its_epoch=False)
     copy.rename(store)
-    reconcile(store)
+    reconcile(store, [KIND])
     await laboratory.site.start()
     async with laboratory.client() as client:
         over = await laboratory.over(client, once)

@@ -14,12 +14,14 @@ from kalends.broker.coordination.decision_record import Unreadable
 from kalends.broker.desk import notice_delivery
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
+from kalends.broker.register import notice_table, request_reads
 from kalends.broker.sites import site_link
 from kalends.broker.sites.site_link import SiteLink
 from kalends.calendars.covers import Cover
 from kalends.contract import agreement
 from kalends.core.errors import NoCommonTime
 from kalends.core.features import Feature
+from kalends.notices import letter_table
 from kalends.resource_servers import restored_participant
 from kalends.resource_servers.neighbours import links
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
@@ -32,9 +34,8 @@ from kalends.resource_servers.participation.reclaims.reclaim_reminders import Re
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.http.dispatch import Dispatcher
-from kalends.stores.sqlite import letter_table, notice_table, sqlite_file
+from kalends.stores.sqlite import sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
-from kalends.stores.sqlite.register import request_reads
 from tests.simulation import (
     mutations,
     mutations_of_forgetting,

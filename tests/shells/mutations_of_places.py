@@ -17,6 +17,7 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.solicitation import Solicitation
 from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.register import job_starts, request_rows, request_writes
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict
@@ -26,7 +27,6 @@ from kalends.resource_servers.jobs.start_gate import StartGate
 from kalends.resource_servers.jobs.start_trust import StartTrust
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.placed_jobs.places import Places
-from kalends.stores.sqlite.register import job_starts, request_rows, request_writes
 from kalends.virtual_sites import relayed_sessions
 from kalends.virtual_sites.members import Members
 from tests.shells.mutations import mutation

@@ -11,8 +11,8 @@ from kalends.broker.coordination.decision_record import (
     encode_parts,
 )
 from kalends.broker.coordination.step_starts import StepStarts
+from kalends.broker.register import job_starts, request_writes
 from kalends.resource_servers.jobs.step_gate import StepGate
-from kalends.stores.sqlite.register import job_starts, request_writes
 from tests.shells.mutations import mutation
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kalends.broker.register import broker_store
 from kalends.broker.sites.inquiries import Inquiries
 from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
@@ -29,7 +30,6 @@ from kalends.resource_servers.participation.claims.claim_sets import (
 from kalends.resource_servers.server import SiteServer
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.alarms import Alarms
-from kalends.stores.sqlite import register_file as broker_store
 from tests.shells.nodes import Node
 from tests.shells.stage import NODE, world
 from tests.shells.substitutes import WALL_AT_BEGIN_S

@@ -19,6 +19,7 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
+from kalends.resource_servers.journal.site_store import Loaded
 from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
@@ -27,7 +28,6 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     TimeClosed,
 )
 from kalends.resource_servers.participation.registers import RegisterStored
-from kalends.stores.sqlite.journal import Loaded
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.kernel import Kernel, Violation
 from tests.support.register_rows import COMMITTED, Row

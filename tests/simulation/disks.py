@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
+from kalends.broker.register import lives, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract.messages import Message
+from kalends.resource_servers.journal.site_store import KIND, Loaded, SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import Fact
-from kalends.stores.sqlite.journal import KIND, Loaded, SiteStore
-from kalends.stores.sqlite.register import lives, request_writes, tables
 from kalends.stores.sqlite.sqlite_file import StoreFile
 from tests.simulation.kernel import Kernel
 
@@ -134,7 +135,7 @@ class RegisterDisk:
         self._kernel = kernel
         self._watcher = watcher
         self.connection = _memory()
-        self.connection.executescript(tables.SCHEMA)
+        self.connection.executescript(SCHEMA)
         self.connection.execute("update meta set value = ? where name = 'register'", ("0" * 32,))
         self.connection.execute("update meta set value = ? where name = 'secret'", ("5" * 64,))
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import msgspec
 
+from kalends.broker.register import lives
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.registers import Badge
-from kalends.stores.sqlite.register import lives
 from tests.simulation.clocks import EPOCH_S
 from tests.simulation.inventing import Inventor
 from tests.simulation.kernel import Violation

@@ -24,6 +24,7 @@ from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
 from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.reconciliation.site_memory import Memories
+from kalends.broker.register import lives, request_reads
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract import proofs
@@ -40,7 +41,6 @@ from kalends.resource_servers.participation.reclaims.reclaim_reminders import RE
 from kalends.resource_servers.participation.registers import NO_BADGE
 from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
 from kalends.serving.clock_watch import ClockWatch
-from kalends.stores.sqlite.register import lives, request_reads
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
 from tests.simulation.batch_systems import BatchSystem
 from tests.simulation.clocks import NodeClock

@@ -29,6 +29,8 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.register import lives, request_rows, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.errors import Problem
@@ -41,9 +43,7 @@ from kalends.resource_servers.participation.claims.claim_sets import Claim, Stak
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
-from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
-from kalends.stores.sqlite.register import lives, request_rows, request_writes, tables
 
 SITES: Final = ("argo", "bode", "cray")
 REPLICAS: Final = ("sim://red", "sim://blue")
@@ -113,7 +113,6 @@ class StartSite(Node):
         self.starts = StartQuestions(
             ThisSite(self.name, self.life + 1),
             self.stakes,  # type: ignore[arg-type]  # It is looked up there, and nothing else.
-            Registers(),
             self.outbox,
             self.world.random.random,
         )
@@ -473,7 +472,7 @@ def _hear(node: Node, hear: Callable[..., None], *message: Any) -> None:
 @cache
 def empty_register() -> bytes:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(tables.SCHEMA)
+    connection.executescript(SCHEMA)
     return connection.serialize()
 
 

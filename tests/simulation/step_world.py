@@ -21,12 +21,11 @@ from typing import Any, Final
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.step_starts import StepStarts
-from kalends.broker.planning.directory import Directory
+from kalends.broker.register import request_writes
 from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.effects import StartWord
-from kalends.stores.sqlite.register import request_writes
 from tests.simulation.start_world import (
     REQUEST,
     SITES,
@@ -101,9 +100,8 @@ class StepReplica(StartReplica):
 
     def _forget(self) -> None:
         self.outbox = CoordinatorOutbox()
-        directory = Directory({site: f"http://{site}" for site in SITES})
         world = self.world
-        self.step_starts = StepStarts(self.outbox, world.credentials, directory, world.certain)
+        self.step_starts = StepStarts(self.outbox, world.credentials, world.certain)
 
     def boot(self) -> None:
         super().boot()

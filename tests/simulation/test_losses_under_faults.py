@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kalends.broker.coordination.views import view_of
+from kalends.broker.register import notice_table
+from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.contract import messages as m
 from kalends.notices.request_notice import RequestNotice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REMIND_EVERY_MS_MAX
 from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
-from kalends.stores.sqlite import notice_table
-from kalends.stores.sqlite.register.slot_losses import NOTICES_MAX
 from tests.effort import examples
 from tests.protocol_broker import Broker, new_register
 from tests.protocol_support import ANN, DAY, Site

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.register import request_writes
 from kalends.contract.calls import PlacedEnd
-from kalends.stores.sqlite.register import request_writes
 from tests.simulation.start_world import SITES, StartReplica, StartSite, StartWorld, soak
 
 SCHEDULES = 300

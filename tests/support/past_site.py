@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kalends import __version__
+from kalends.batch.journal.job_journal import JobOver, ReservedTime, store_over, store_reserved
 from kalends.batch.queue.facts import JobEnding
 from kalends.core.jobs import JobRequest
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
-from kalends.stores.sqlite.job_journal import JobOver, ReservedTime, store_over, store_reserved
-from kalends.stores.sqlite.journal import SiteStore
 from kalends.testing.server_thread import ServerThread
 
 MACHINE = "lab/box"

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from kalends.batch.journal.job_journal import entries_after
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.replay import replayed
 from kalends.batch.state_files import load_state, save_state
@@ -31,7 +32,6 @@ from kalends.scheduling.prediction.predictor import FollowingScheduler
 from kalends.scheduling.prediction.vacancies import Vacancy, vacancies
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.reservations import Reservation
-from kalends.stores.sqlite.job_journal import entries_after
 from kalends.stores.sqlite.sqlite_file import reading
 
 Question = Literal["starts", "gaps"]

@@ -12,6 +12,7 @@ from typing import Final
 
 from kalends.batch.follower import FACTS_A_STATE
 from kalends.batch.forecast import Forecaster
+from kalends.batch.journal.job_journal import entries_after
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.replay import replayed
@@ -19,7 +20,6 @@ from kalends.batch.state_files import load_state
 from kalends.batch.stopwatch import Stopwatch
 from kalends.batch.watchdog import Watchdog, hard_limit_s, mark_path
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.job_journal import entries_after
 
 LOOK_EVERY_S: Final = 60.0
 

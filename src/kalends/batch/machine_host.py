@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.job_watch import JobWatch
+from kalends.batch.journal.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
@@ -16,7 +17,6 @@ from kalends.contract import job_calls as c
 from kalends.contract.output_calls import JobOutput
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller
-from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
 
 T = TypeVar("T")
 

@@ -13,6 +13,7 @@ from msgspec import structs
 from kalends.batch.job_changes import JobChange, steps_of_array
 from kalends.batch.job_rights import is_operator, not_yours, owns, sees_all, whose
 from kalends.batch.job_watch import is_news
+from kalends.batch.journal.job_journal import Cursor, ReservedTime
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
 from kalends.batch.present_jobs import present
@@ -35,7 +36,6 @@ from kalends.core.limits import LISTING_MAX
 from kalends.scheduling.registry import is_own, policy_maker
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
-from kalends.stores.sqlite.job_journal import Cursor, ReservedTime
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from kalends.batch.journal.job_journal import ReservedTime
 from kalends.calendars.bookings import Booking
-from kalends.stores.sqlite.job_journal import ReservedTime
 
 
 class BookedTime(NamedTuple):

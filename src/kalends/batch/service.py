@@ -19,6 +19,7 @@ from typing import Final, Protocol, TypeVar
 from msgspec import structs
 
 from kalends.batch.job_notices import JobNotices
+from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied, QueueEffects
@@ -33,7 +34,6 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.letter import Letter
-from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import msgspec
 
+from kalends.batch.journal.job_journal import journal_mark
 from kalends.batch.queue.checkpoint import OURS, QueueState, decode_state, encode_state
 from kalends.core.errors import InvalidInput
-from kalends.stores.sqlite.job_journal import journal_mark
 
 
 class StoredState(msgspec.Struct, frozen=True, array_like=True):

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
+from kalends.batch.journal.job_journal import JobOver
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
@@ -16,7 +17,6 @@ from kalends.contract.job_calls import JobView, MachineLoad, NodesOut, Predicted
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 from kalends.scheduling.promised_starts import promised_start
-from kalends.stores.sqlite.job_journal import JobOver
 
 IN_WORDS: Final[dict[Reason, str]] = {
     "user": "held by its user",

@@ -1,1 +1,1 @@
-"""Floor 3: the broker plans a request over the sites that it knows and drives the commit protocol."""
+"""The broker plans a request over the sites that it knows, and drives the commit protocol."""

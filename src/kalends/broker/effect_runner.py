@@ -44,12 +44,12 @@ from kalends.broker.lives.life import STUCK_S, Life, Lives
 from kalends.broker.metrics import Measures
 from kalends.broker.reconciliation.recognition import Live, mark_for
 from kalends.broker.reconciliation.site_memory import Memories
+from kalends.broker.register.broker_store import Result, Write
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.broker.sites.inquiries import Inquiries
 from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
-from kalends.stores.sqlite.register_file import Result, Write
 
 T = TypeVar("T")
 

@@ -23,6 +23,8 @@ from kalends.broker.lives.replica import ReplicaLock
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
+from kalends.broker.register import request_reads
+from kalends.broker.register.broker_store import BrokerStore
 from kalends.broker.searches.availability_queries import AvailabilityQueries
 from kalends.broker.searches.searches import Searches
 from kalends.broker.service import BrokerService
@@ -47,8 +49,6 @@ from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.reload import RULES
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.register import request_reads
-from kalends.stores.sqlite.register_file import BrokerStore
 
 QUIET_S_MAX: Final = 3.0
 """The time that open requests get to end at a stop; the rest goes on at the next start, or elsewhere."""

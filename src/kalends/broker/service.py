@@ -31,6 +31,15 @@ from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
 from kalends.broker.reconciliation.site_memory import Memories
+from kalends.broker.register import job_starts, lives, script_table
+from kalends.broker.register.broker_store import (
+    BrokerStore,
+    LeaseRenewal,
+    Resign,
+    Result,
+    Retire,
+    Write,
+)
 from kalends.broker.searches.site_queries import FIRST_QUERY_ID, SiteQueries
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.broker.sites.inquiries import Inquiries
@@ -47,17 +56,7 @@ from kalends.serving.alarms import Alarms
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite import script_table
 from kalends.stores.sqlite.group_commit import StoreFailed
-from kalends.stores.sqlite.register import job_starts, lives
-from kalends.stores.sqlite.register_file import (
-    BrokerStore,
-    LeaseRenewal,
-    Resign,
-    Result,
-    Retire,
-    Write,
-)
 
 T = TypeVar("T")
 

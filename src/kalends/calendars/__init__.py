@@ -1,4 +1,4 @@
-"""Floor 1: calendars, access lists, opening hours, and the resource that combines them. No I/O."""
+"""Calendars, access lists, opening hours, and the resource that combines them. No I/O."""
 
 from kalends.calendars.bookings import Booking, State
 from kalends.calendars.capacity import CapacityCalendar
@@ -15,11 +15,6 @@ from kalends.calendars.rules.usage_limits import Limit, Limits, UsageShare
 from kalends.calendars.rules.weeks import weeks
 from kalends.calendars.unit import UnitCalendar
 
-OwnersRules = OwnerRules
-Rule = AccessRule
-Share = UsageShare
-"""Names of before, for one release."""
-
 __all__ = [
     "AccessList",
     "AccessRule",
@@ -33,11 +28,8 @@ __all__ = [
     "Limit",
     "Limits",
     "OwnerRules",
-    "OwnersRules",
     "Recurrence",
     "ResourceCalendar",
-    "Rule",
-    "Share",
     "State",
     "Step",
     "UnitCalendar",

@@ -1,1 +1,1 @@
-"""The Python client and the command line. `import kalends` gives the public names."""
+"""The Python client. `import kalends` gives the public names."""

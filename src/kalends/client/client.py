@@ -91,7 +91,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         """Return a client of `site`, at which this broker books, for the same user; close it after use.
 
         The broker gives the client a pass for that site alone, and renews it. Your own token is sent only if
-        an older broker gives no pass and the token names the site. Raises `NotFound`, and `NotAuthenticated`
+        the broker gives no pass and the token names the site. Raises `NotFound`, and `NotAuthenticated`
         if there is neither a pass nor such a token.
         """
         # Imported here because few programs call a site by way of its broker.

@@ -773,7 +773,7 @@ class CallerView(Answer, frozen=True, kw_only=True):
 
     `user` and `groups` end with the `realm` of the issuer, if it has one. `key` is the id of the key that
     vouches for them; "open": the server asks for no token. The token is for the servers that accept one of
-    `audiences` (the first of them; older servers do not report any). It is valid until `expires_at` (0: no
+    `audiences` (the first of them). It is valid until `expires_at` (0: no
     end); `now` is the time of the server's clock (seconds UTC).
     """
 

@@ -62,7 +62,7 @@ PeerSays site->site    locked, prepared, or never (a durable refusal, written be
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -76,7 +76,6 @@ from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
-from kalends.core.features import APPROVAL, SLOT_NODES, STEP_STARTS, since
 from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -325,7 +324,7 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     as_of: TimeS = 0
     """When the site last saw what the batch system behind it has; 0 where there is none."""
     barred: Annotated[tuple[Barred, ...], Meta(max_length=limits.NEEDS_MAX)] = ()
-    approval: Annotated[bool, since(APPROVAL, hint=True)] = False
+    approval: bool = False
     """The owner has to approve what the asker books there."""
     rules: Annotated[
         tuple[Annotated[str, Meta(max_length=limits.TEXT_MAX)], ...],
@@ -382,7 +381,7 @@ class Visited(Message, frozen=True, kw_only=True):
     held: Annotated[tuple[HeldSlot, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
     refusals: Refusals = ()
     ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
-    approval: Annotated[bool, since(APPROVAL)] = False
+    approval: bool = False
 
 
 class Solicit(Message, frozen=True, kw_only=True):
@@ -499,7 +498,7 @@ class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     sent: AgentMessages = ()
     run: Annotated[str, Meta(max_length=64)] = ""
     """The number of the run's record at the site, for `kalends agent replay`."""
-    approval: Annotated[bool, since(APPROVAL)] = False
+    approval: bool = False
     """As in `Visited`, of some of what is held."""
 
 
@@ -595,8 +594,6 @@ class OwnerAsk(Message, frozen=True, kw_only=True):
     written. What is held is kept alive by `Renew`, as ever, and may be recalled.
     """
 
-    SINCE: ClassVar = APPROVAL
-
     rid: RequestId
     att: Attempt
     secret: Proof = ""
@@ -611,8 +608,6 @@ class OwnerSays(Message, frozen=True, kw_only=True):
     "pending": the owner may think until `until`. "approved": it may be promised. "declined", with the
     owner's `word`, or "lapsed", without one: it never will be. "lost": what is asked about is not held.
     """
-
-    SINCE: ClassVar = APPROVAL
 
     rid: RequestId
     att: Attempt
@@ -654,7 +649,7 @@ class Grant(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     held: Annotated[tuple[HeldSlot, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    approval: Annotated[bool, since(APPROVAL, hint=True)] = False
+    approval: bool = False
 
 
 class Locked(Message, frozen=True, kw_only=True):
@@ -763,8 +758,8 @@ class StartAsk(Message, frozen=True, kw_only=True):
     site: SiteName
     secret: Secret
     parts: StepParts = ()
-    question: Annotated[Count, since(STEP_STARTS, hint=True)] = 0
-    gives_up: Annotated[bool, since(STEP_STARTS, hint=True)] = False
+    question: Count = 0
+    gives_up: bool = False
 
 
 StartVerdict = Literal["start", "elsewhere", "over", "unknown"]
@@ -786,9 +781,7 @@ class StartSays(Message, frozen=True, kw_only=True):
     says: StartVerdict
     at: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
     parts: StepParts = ()
-    in_ms: Annotated[
-        int, Meta(ge=0, le=limits.STEP_AHEAD_MS_MAX), since(STEP_STARTS, hint=True)
-    ] = 0
+    in_ms: Annotated[int, Meta(ge=0, le=limits.STEP_AHEAD_MS_MAX)] = 0
 
 
 class ReadyAsk(Message, frozen=True, kw_only=True):
@@ -796,8 +789,6 @@ class ReadyAsk(Message, frozen=True, kw_only=True):
 
     They start once the sites of all have done so within a few seconds.
     """
-
-    SINCE: ClassVar = STEP_STARTS
 
     rid: RequestId
     att: Attempt
@@ -822,7 +813,7 @@ class PartNews(Message, frozen=True, kw_only=True):
     failed: bool = False
     detail: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
     ended_at: TimeS = 0
-    began_at: Annotated[TimeS, since(STEP_STARTS, hint=True)] = 0
+    began_at: TimeS = 0
 
 
 class MemberBidder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -883,8 +874,6 @@ class SlotLoss(Message, frozen=True, kw_only=True):
     was noted, or the slots have ended. A slot that has not begun is moved to other nodes instead.
     """
 
-    SINCE: ClassVar = SLOT_NODES
-
     rid: RequestId
     att: Attempt
     resource: ResourceName
@@ -896,8 +885,6 @@ class SlotLoss(Message, frozen=True, kw_only=True):
 
 class LossNoted(Message, frozen=True, kw_only=True):
     """`number` is that of the message that was noted."""
-
-    SINCE: ClassVar = SLOT_NODES
 
     rid: RequestId
     att: Attempt

@@ -64,15 +64,6 @@ def older(where: str, version: ServerVersion, feature: Feature) -> Refusal:
     )
 
 
-def older_asker(where: str, version: ServerVersion, feature: Feature) -> Refusal:
-    """Return the refusal of a request at `where` by a broker too old to understand the answer."""
-    return Refusal(
-        where=where,
-        code=RefusalCode.OLDER_VERSION,
-        detail=f"it takes {feature.words}, and your broker runs {version}, which knows nothing of it",
-    )
-
-
 def own_version(number: str, features: frozenset[str] = KNOWN) -> ServerVersion:
     """Return the version of this kalends; with fewer `features`, a server behaves like an older one."""
     return ServerVersion(number if _NUMBER.fullmatch(number) else "unknown", features)

@@ -1,1 +1,1 @@
-"""Floor 0: intervals and time, identifiers, the logical clock, requests, messages, errors, the wire."""
+"""Intervals and time, identifiers, the logical clock, requests and their language, errors, limits."""

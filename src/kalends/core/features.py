@@ -11,7 +11,8 @@ So every addition to a message is marked with its feature:
 - a message, or a struct in one: ``SINCE: ClassVar = SHARES`` in its class;
 - a field of a frame: as any field; but frames are made by hand, so both links have to leave it out.
 
-Fields and words without a mark belong to the base version, which every supported server knows.
+Fields and words without a mark belong to the base version, which every supported server knows: that of the
+first release.
 """
 
 from __future__ import annotations
@@ -28,11 +29,7 @@ class Feature(NamedTuple):
     words: str
 
 
-APPROVAL: Final = Feature("approval", "owners' approval")
-STEP_STARTS: Final = Feature("step-starts", "common starts of jobs in step")
-SLOT_NODES: Final = Feature("slot-nodes", "nodes that fail in reserved slots")
-
-FEATURES: Final[tuple[Feature, ...]] = (APPROVAL, STEP_STARTS, SLOT_NODES)
+FEATURES: Final[tuple[Feature, ...]] = ()
 """All features that this version knows, the oldest first. Peers that report none have none."""
 
 REQUIRED: Final[tuple[Feature, ...]] = ()

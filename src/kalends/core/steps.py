@@ -15,7 +15,6 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
-from kalends.core.features import STEP_STARTS, since
 from kalends.core.jobs import JobNumber, JobRequest
 
 _PART: Final = "part"
@@ -33,7 +32,7 @@ class StepPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     machine: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
     job: JobNumber
     hosts: Annotated[tuple[HostName, ...], Meta(max_length=limits.STEP_HOSTS_MAX)] = ()
-    began_at: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX), since(STEP_STARTS, hint=True)] = 0
+    began_at: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):

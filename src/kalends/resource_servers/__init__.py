@@ -1,1 +1,1 @@
-"""Floor 3: the site. Its owner's calendars, its half of the commit protocol, its store and server."""
+"""The site: calendars of its owner, its half of the commit protocol, its store and server."""

@@ -12,6 +12,8 @@ from kalends.core import limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
+from kalends.resource_servers.journal.runs_store import RunsStore
+from kalends.resource_servers.journal.site_store import DRAINING
 from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
@@ -19,8 +21,6 @@ from kalends.resource_servers.setup.assembly import auditor
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
-from kalends.stores.sqlite.journal import DRAINING
-from kalends.stores.sqlite.runs import RunsStore
 
 
 class Site(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from kalends.core.errors import StoreDamaged
 from kalends.core.intervals import Moment
+from kalends.resource_servers.journal.site_store import DRAINING, Loaded, SiteStore
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.setup.assembly import (
@@ -18,7 +19,6 @@ from kalends.resource_servers.setup.assembly import (
 )
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.garbage_collection import not_collecting
-from kalends.stores.sqlite.journal import DRAINING, Loaded, SiteStore
 
 
 def restored_participant(

@@ -10,11 +10,11 @@ from kalends.agents.sandbox import NoEngine, Sandbox, engine_for
 from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
 from kalends.core.scripts import BLAME, script_hash
+from kalends.resource_servers.journal.runs_store import RunsKept, RunsStore
 from kalends.resource_servers.metrics import RunMeasures
 from kalends.resource_servers.participation.effects import RunTask
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.runs import RunsKept, RunsStore
 from kalends.stores.sqlite.sqlite_file import runs_path
 
 NOT_RUN: Final = "scripts of users are not run"

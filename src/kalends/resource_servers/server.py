@@ -27,9 +27,12 @@ from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.contract.versions import KNOWN, ServerVersion, own_version
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
+from kalends.notices.letter_table import LettersDone, stored_letters
 from kalends.resource_servers.jobs.batch_desk import BatchDesk
 from kalends.resource_servers.jobs.machines import SiteMachines
 from kalends.resource_servers.jobs.usage_operations import UsageOperations
+from kalends.resource_servers.journal.runs_store import RunsStore
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures
 from kalends.resource_servers.neighbours.broker_sessions import BrokerSessions
 from kalends.resource_servers.neighbours.near_visits import SOURCE as VISIT_SOURCE
@@ -60,9 +63,6 @@ from kalends.serving.http.reload import RULES, RulesChange
 from kalends.serving.logs import Logger, get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
-from kalends.stores.sqlite.journal import SiteStore
-from kalends.stores.sqlite.letter_table import LettersDone, stored_letters
-from kalends.stores.sqlite.runs import RunsStore
 
 REOPEN_EVERY_S: Final = 1.0
 STUCK_S: Final = 1.0

@@ -14,10 +14,13 @@ from typing import Final, TypeVar
 
 from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
+from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
 from kalends.notices.letter import Letter
+from kalends.notices.letter_table import LettersDone
+from kalends.resource_servers.journal.site_store import Prune, Setting, SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import Fact
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import (
@@ -32,9 +35,6 @@ from kalends.resource_servers.participation.effects import (
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.registers import Badge
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
-from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
-from kalends.stores.sqlite.journal import Prune, Setting, SiteStore
-from kalends.stores.sqlite.letter_table import LettersDone
 
 T = TypeVar("T")
 

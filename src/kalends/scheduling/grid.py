@@ -65,7 +65,7 @@ class Grid(Cluster):
     """Clusters of given numbers of nodes. A *part* is the nodes of one speed in one cluster.
 
     `reservations` keep nodes of a part free: ``{0: [Reservation(...)]}``, parts numbered from 0 as the
-    clusters name them. `ferry`, `fit` and `undivided`: see `placing`. The requested time of a job is
+    clusters name them. `ferry`, `fit` and `undivided`: see `placement`. The requested time of a job is
     for the reference node; if it runs slower, its limit is later by the same factor.
 
     Raises `InvalidInput` for no cluster, an unknown rule, or reservations that a part has no room for.

@@ -1,1 +1,1 @@
-"""Stores of brokers and sites on disk."""
+"""Tools of stores on disk. The tables are in the rooms that use them."""

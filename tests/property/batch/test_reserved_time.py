@@ -6,9 +6,9 @@ import random
 
 from tests import effort
 
+from kalends.batch.journal.job_journal import ReservedTime
 from kalends.batch.reserved_time import ReservationWatch
 from kalends.calendars.bookings import Booking
-from kalends.stores.sqlite.job_journal import ReservedTime
 
 LAST_S = 60
 

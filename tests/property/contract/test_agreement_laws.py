@@ -17,10 +17,10 @@ from tests.support.wire_shapes import kinds, shapes, strange_in
 
 from kalends.contract import agreement
 from kalends.contract import messages as m
-from kalends.core.features import APPROVAL, SLOT_NODES, STEP_STARTS, Feature, Since
+from kalends.core.features import Feature, Since
 
 FEATURES: Final = [Feature(f"f{number}", f"the feature {number}") for number in range(4)]
-NAMES: Final = [*(each.name for each in FEATURES), APPROVAL.name, STEP_STARTS.name, SLOT_NODES.name]
+NAMES: Final = [each.name for each in FEATURES]
 
 MESSAGES: Final = [
     *get_args(m.ToSite), *get_args(m.ToBroker), *get_args(m.BetweenSites), m.Refer, m.Referred,
@@ -28,8 +28,8 @@ MESSAGES: Final = [
 
 WHOLE: Final = {
     m.PartNews: FEATURES[0], m.Reclaim: FEATURES[1], m.RoomNeed: FEATURES[2],
-    m.OwnerAsk: APPROVAL, m.OwnerSays: APPROVAL, m.ReadyAsk: STEP_STARTS,
-    m.SlotLoss: SLOT_NODES, m.LossNoted: SLOT_NODES,
+    m.OwnerAsk: FEATURES[3], m.OwnerSays: FEATURES[3], m.ReadyAsk: FEATURES[0],
+    m.SlotLoss: FEATURES[1], m.LossNoted: FEATURES[1],
 }  # fmt: skip
 
 

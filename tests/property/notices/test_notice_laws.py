@@ -9,11 +9,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kalends.notices.bundles import BUNDLE_MAX, Bundler
-from kalends.notices.letter import Letter
-from kalends.notices.notice_letters import letter_about
-from kalends.notices.request_notice import RequestNotice
-from kalends.stores.sqlite.notice_table import (
+from kalends.broker.register.notice_table import (
     NOTICES,
     ForgetAddress,
     KeepAddress,
@@ -26,6 +22,10 @@ from kalends.stores.sqlite.notice_table import (
     post_notice,
     waiting_notices,
 )
+from kalends.notices.bundles import BUNDLE_MAX, Bundler
+from kalends.notices.letter import Letter
+from kalends.notices.notice_letters import letter_about
+from kalends.notices.request_notice import RequestNotice
 
 USERS = ("ann", "bob")
 TO = ("", "ann@example.org", "https://hooks.example.org/x")

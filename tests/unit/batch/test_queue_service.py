@@ -14,6 +14,7 @@ import pytest
 from msgspec import structs
 
 from kalends.batch.job_notices import JobNotices
+from kalends.batch.journal.job_journal import entries_after
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
@@ -26,6 +27,7 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.jobs.job_ledger import JobLedger
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling import Job, Scheduler
@@ -33,8 +35,6 @@ from kalends.serving.alarms import Alarms
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
-from kalends.stores.sqlite.job_journal import entries_after
-from kalends.stores.sqlite.journal import SiteStore
 
 BOX = "lab/box"
 STORED_S = 1_800_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.unit.broker.coordination.test_register import RIDS, record_of
+from tests.unit.broker.register.test_register import RIDS, record_of
 
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.desk.changes import changed_request, changed_wants

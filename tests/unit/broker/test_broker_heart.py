@@ -16,9 +16,9 @@ from kalends.broker import service as shell
 from kalends.broker.lives import heart
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
+from kalends.broker.register.broker_store import BrokerStore
 from kalends.broker.service import BrokerService
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.register_file import BrokerStore
 
 WAIT_S = 20.0
 

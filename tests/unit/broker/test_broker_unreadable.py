@@ -14,6 +14,8 @@ import pytest
 from msgspec import structs
 
 import kalends
+from kalends.broker.register import lives
+from kalends.broker.register.broker_store import KIND
 from kalends.broker.server import build_broker
 from kalends.client.transports.retry import Backoff
 from kalends.contract import codec, proofs
@@ -23,7 +25,6 @@ from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Listener, Service, listen
 from kalends.stores.sqlite.maintenance import doctor
-from kalends.stores.sqlite.register import lives
 
 ONCE = Backoff(tries_max=1)
 WHEN = (int(time.time()) // 86_400 + 10) * 86_400
@@ -150,7 +151,7 @@ async def test_an_orphan_that_cannot_be_read_is_left_as_it_is_and_the_others_are
                 "select owner, done from request where rid = ?", (bad,)
             ).fetchone()
             assert row == ("npaci-9:1", 0)
-        assert any(bad in finding for finding in doctor(here.store))
+        assert any(bad in finding for finding in doctor(here.store, [KIND]))
 
 
 async def test_who_asks_for_it_is_told_and_the_list_shows_that_it_is_there(tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from kalends.cli.administration._reclaims import reclaim_lines
 from kalends.contract import reclaim_calls
 from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.extras import install_command
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
-from kalends.stores.sqlite.journal import SiteStore
 
 
 def run(*words: str) -> Result:

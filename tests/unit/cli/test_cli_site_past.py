@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 from past_site import MACHINE, NODES, OCTOBER, past_job, past_site
 
+from kalends.batch.journal.job_journal import ReservedTime
 from kalends.batch.queue.facts import JobEnding
 from kalends.cli import cli
-from kalends.stores.sqlite.job_journal import ReservedTime
 
 Run = Callable[..., Result]
 

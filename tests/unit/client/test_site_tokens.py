@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from client_broker import NOW_S, Broker, serving_broker
@@ -17,9 +16,8 @@ from kalends.client.connection import in_surroundings
 from kalends.client.logins.site_tokens import token_for
 from kalends.client.logins.token_life import audiences_of
 from kalends.client.transports.transport import Access
-from kalends.contract.calls import Resources, SiteStatus
 from kalends.contract.pass_calls import SitePass
-from kalends.core.errors import NotAuthenticated, NotFound, Unavailable
+from kalends.core.errors import NotAuthenticated, Unavailable
 from kalends.rim.web_addresses import is_guarded
 from kalends.serving.auth.keys import generate_key
 from kalends.serving.auth.tokens import mint
@@ -139,22 +137,15 @@ async def test_without_a_pass_nothing_is_sent_to_a_site_that_the_token_does_not_
     assert site.seen == []
 
 
-async def test_an_older_broker_leaves_a_token_that_names_the_site(
-    broker: Broker, site: Broker, monkeypatch: pytest.MonkeyPatch
+async def test_without_a_pass_a_token_that_names_the_site_is_sent(
+    broker: Broker, site: Broker
 ) -> None:
-    def older(*_: Any) -> Any:
-        raise NotFound("no such path")
-
-    status = SiteStatus(site="ctc", url=site.url, state="up")
-    listed = Resources(resources=(), sites=(status,))
-    monkeypatch.setattr(Broker, "do_site_pass", older)
-    monkeypatch.setattr(Broker, "do_resources", lambda self, user, body: listed)
     broker.token = site.token = token("npaci", "ctc")
-    async with Clocks().client(broker.url, broker.token) as client:
-        async with await client.at_site("ctc") as there:
-            assert (await there.whoami()).user == "token-user"
-        with pytest.raises(NotFound, match="the broker knows no site ctd"):
-            await client.at_site("ctd")
+    async with (
+        Clocks().client(broker.url, broker.token) as client,
+        await client.at_site("ctc") as there,
+    ):
+        assert (await there.whoami()).user == "token-user"
 
 
 def test_a_site_is_reached_by_the_synchronous_client_too(broker: Broker, site: Broker) -> None:

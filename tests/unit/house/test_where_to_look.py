@@ -1,8 +1,9 @@
-"""ARCHITECTURE says where to look: what it names is there."""
+"""ARCHITECTURE and docstrings say where to look: what they name is there."""
 
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,14 @@ SECTION: Final = (
     (HOUSE / "ARCHITECTURE.md").read_text().partition("### Where to look")[2].partition("\n#")[0]
 )
 PLACES: Final = re.findall(r"`([\w/]+\.py)(?::(\w+))?`", SECTION)
+NAMED: Final = sorted(
+    {
+        name
+        for path in (HOUSE / "src").rglob("*.py")
+        for name in re.findall(r"`(kalends(?:\.\w+)+)`", path.read_text())
+    }
+)
+"""Full names in docstrings and comments."""
 
 
 def test_the_section_names_places() -> None:
@@ -26,6 +35,11 @@ def test_a_place_to_look_exists(path: str, name: str) -> None:
     file = HOUSE / ("tests" if is_test else "src/kalends") / path
     assert not name or name in _names(ast.parse(file.read_text()))
     assert file.is_file()
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_name_in_a_docstring_is_one(name: str) -> None:
+    pkgutil.resolve_name(name)
 
 
 def _names(tree: ast.AST) -> set[str]:

@@ -15,14 +15,14 @@ import pytest
 from tests.support.ports import free_ports
 
 from kalends.batch.job_notices import job_post_office
+from kalends.batch.journal.job_journal import JobEntries
 from kalends.core.errors import NotAllowed
 from kalends.notices.letter import Letter
+from kalends.notices.letter_table import LettersDone, stored_letters
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.serving.configuration import DurationS, NoticesConfiguration
 from kalends.serving.logs import configure_logging, get_logger
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.job_journal import JobEntries
-from kalends.stores.sqlite.journal import SiteStore
-from kalends.stores.sqlite.letter_table import LettersDone, stored_letters
 
 NOW = 1_800_000_000
 

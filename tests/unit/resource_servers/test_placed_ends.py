@@ -6,6 +6,8 @@ import sqlite3
 
 import pytest
 
+from kalends.batch.journal import job_journal
+from kalends.batch.journal.job_journal import JobOver
 from kalends.batch.place_keys import key_of_place, request_of_key
 from kalends.batch.queue.facts import JobEnding
 from kalends.contract.calls import PlacedEnd
@@ -17,8 +19,6 @@ from kalends.resource_servers.jobs.placed_ends import (
     end_of,
     newest_over,
 )
-from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import JobOver
 
 NOW = 1_800_000_000
 REQUEST = JobRequest(machine="lab/box", limit_s=60, command=("true",))
@@ -57,7 +57,7 @@ def test_a_broker_is_told_how_and_when_it_ended_and_how_long_it_ran(
 
 def test_a_new_life_tells_again_what_was_over_within_a_day_the_oldest_first() -> None:
     connection = sqlite3.connect(":memory:")
-    connection.executescript(job_journal.SCHEMA + job_journal.CHARGES)
+    connection.executescript(job_journal.SCHEMA)
     for number in range(1, 2 * TOLD_AGAIN_MAX):
         at = NOW - TOLD_AGAIN_S - 5 + number
         job_journal.store_over(connection, over(number=number, at=at, key=key_of_place(9, "a-rid")))

@@ -18,11 +18,11 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
 from kalends.stores.sqlite.group_commit import Committed, StoreFailed
-from kalends.stores.sqlite.journal import SiteStore
 
 START = 1_700_000_040
 NOW = Moment(1_000, START * 1000 - 60_000)

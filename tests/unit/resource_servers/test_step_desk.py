@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from tests.reserved_room import ANN, DONE, RESERVED, Room
 
+from kalends.batch.journal import job_journal
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
@@ -24,7 +25,6 @@ from kalends.core.steps import is_key_of_part, key_of_part, part_in
 from kalends.resource_servers.jobs.step_desk import StepDesk
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
-from kalends.stores.sqlite import job_journal
 
 BOX: Final = "lab/box"
 JOB: Final = JobRequest(machine="", limit_s=60, command=("true",))
@@ -54,7 +54,7 @@ class Desk(Room):
             ),
         )
         connection = sqlite3.connect(":memory:")
-        connection.executescript(job_journal.SCHEMA + job_journal.CHARGES)
+        connection.executescript(job_journal.SCHEMA)
         self.store = SimpleNamespace(file=SimpleNamespace(connection=connection))
         self.desk = self.reopened()
 

@@ -14,8 +14,8 @@ import pytest
 from store_support import contents, fact
 
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
+from kalends.resource_servers.journal.site_store import KIND, SiteStore
 from kalends.stores.sqlite import maintenance, sqlite_file
-from kalends.stores.sqlite.journal import KIND, SiteStore
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store, side_path
 
 SHARED = StoreKind(
@@ -164,7 +164,7 @@ def test_a_second_opening_of_a_site_store_is_refused_until_the_first_is_closed(p
 def test_the_lock_of_a_killed_process_is_gone_with_it(path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path;"
-        "from kalends.stores.sqlite.journal import SiteStore;"
+        "from kalends.resource_servers.journal.site_store import SiteStore;"
         "SiteStore.open(Path(sys.argv[1]), 'sdsc'); print('open', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(
@@ -222,7 +222,7 @@ def test_a_database_older_than_its_side_file_is_refused_until_reconciled(
         SiteStore.open(path, "sdsc")
     assert "forgotten" in caught.value.detail
     assert "kalends admin reconcile" in caught.value.remedy
-    assert maintenance.reconcile(path) == 3
+    assert maintenance.reconcile(path, [KIND]) == 3
     store = SiteStore.open(path, "sdsc")
     assert store.epoch == 4
     store.close()
@@ -279,11 +279,11 @@ def test_a_backup_of_a_running_store_is_whole_and_leaves_the_store_alone(
     store.apply([fact(1)], 1)
     copy = tmp_path / "copies" / "sdsc.sqlite"
     copy.parent.mkdir()
-    maintenance.backup(path, copy)
+    maintenance.backup(path, copy, [KIND])
     store.apply([fact(2)], 2)
     store.close()
-    assert maintenance.doctor(copy) == []
-    assert maintenance.doctor(path) == []
+    assert maintenance.doctor(copy, [KIND]) == []
+    assert maintenance.doctor(path, [KIND]) == []
     assert sorted(contents(copy.parent)) == [copy.name]
 
 
@@ -292,19 +292,19 @@ def test_a_backup_overwrites_nothing(path: Path, tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.write_text("precious")
     with pytest.raises(Conflict):
-        maintenance.backup(path, there)
+        maintenance.backup(path, there, [KIND])
     assert there.read_text() == "precious"
 
 
 def test_a_backup_that_cannot_be_made_leaves_nothing(path: Path, tmp_path: Path) -> None:
     made(path)
     with pytest.raises(Unavailable):
-        maintenance.backup(path, tmp_path / "nowhere" / "copy")
+        maintenance.backup(path, tmp_path / "nowhere" / "copy", [KIND])
     damaged = tmp_path / "damaged"
     overwritten(damaged)
     before = sorted(contents(tmp_path))
     with pytest.raises(KalendsError):
-        maintenance.backup(damaged, tmp_path / "copy")
+        maintenance.backup(damaged, tmp_path / "copy", [KIND])
     assert sorted(contents(tmp_path)) == before
 
 
@@ -314,14 +314,14 @@ def test_a_backup_in_the_place_of_its_store_is_refused_even_within_one_epoch(
     store = SiteStore.open(path, "sdsc")
     store.apply([fact(1)], 1)
     copy = tmp_path / "copy"
-    maintenance.backup(path, copy)
+    maintenance.backup(path, copy, [KIND])
     store.apply([fact(2)], 2)
     store.close()
     shutil.copy(copy, path)
     with pytest.raises(StoreDamaged, match="backup"):
         SiteStore.open(path, "sdsc")
-    assert any("reconcile" in problem for problem in maintenance.doctor(path))
-    epoch = maintenance.reconcile(path)
+    assert any("reconcile" in problem for problem in maintenance.doctor(path, [KIND]))
+    epoch = maintenance.reconcile(path, [KIND])
     restored = SiteStore.open(path, "sdsc")
     assert restored.epoch == epoch + 1
     assert len(restored.load().stakes) == 1
@@ -331,14 +331,14 @@ def test_a_backup_in_the_place_of_its_store_is_refused_even_within_one_epoch(
 def test_reconcile_waits_for_the_server_to_be_stopped(path: Path) -> None:
     store = SiteStore.open(path, "sdsc")
     with pytest.raises(Conflict):
-        maintenance.reconcile(path)
+        maintenance.reconcile(path, [KIND])
     store.close()
 
 
 def test_the_doctor_writes_nothing(path: Path) -> None:
     made(path)
     before = contents(path.parent)
-    assert maintenance.doctor(path) == []
+    assert maintenance.doctor(path, [KIND]) == []
     assert contents(path.parent) == before
 
 
@@ -352,7 +352,7 @@ def test_the_doctor_finds_what_a_server_would_refuse(
 ) -> None:
     make(path)
     before = contents(path.parent)
-    assert maintenance.doctor(path)
+    assert maintenance.doctor(path, [KIND])
     assert contents(path.parent) == before
 
 
@@ -362,7 +362,7 @@ def test_the_doctor_finds_a_stake_that_points_at_the_wrong_row(path: Path) -> No
     connection.execute("update stake set seq = 1")
     connection.commit()
     connection.close()
-    assert len(maintenance.doctor(path)) == 2
+    assert len(maintenance.doctor(path, [KIND])) == 2
 
 
 def test_nobody_else_may_read_a_store_its_log_or_its_backup(path: Path, tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_nobody_else_may_read_a_store_its_log_or_its_backup(path: Path, tmp_path
     try:
         store = SiteStore.open(path, "sdsc")
         store.apply([fact(1)], 1)
-        maintenance.backup(path, tmp_path / "copy")
+        maintenance.backup(path, tmp_path / "copy", [KIND])
         names = (path.name, f"{path.name}-wal", f"{path.name}-shm", "copy")
         rights = {name: (tmp_path / name).stat().st_mode & 0o777 for name in names}
         store.close()

@@ -1,7 +1,7 @@
 """The language of agents: a small, deterministic part of Python, checked, rewritten and counted.
 
-A script is read (`checking`), rewritten by RestrictedPython under our own policy (`policy`,
-`compiling`), and run with guards in place of every operation that could take long (`job`). This
+A script is read (`checker`), rewritten by RestrictedPython under our own policy (`policy`,
+`compiler`), and run with guards in place of every operation that could take long (`job`). This
 layer gives good errors and the same answer everywhere. It is not the wall: that is the sandbox.
 """
 

@@ -1,6 +1,6 @@
 """The zygote: loads and warms up the language once, and forks workers from that, ahead of need.
 
-A program of its own, started by `launching` with a clean environment, so that a worker's memory holds
+A program of its own, started by `zygote_process` with a clean environment, so that a worker's memory holds
 nothing of the server: no key, no user's data. It reads only orders of one byte from the host, never
 anything of an agent, and ends when the host does.
 

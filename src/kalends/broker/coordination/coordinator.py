@@ -165,7 +165,7 @@ class Coordinator:
             outbox, hearing, credentials, bids.candidates.learned, bids.tally, self.calls.submit
         )
         self.slot_losses = SlotLosses(outbox, credentials, table.cases)
-        self.step_starts = StepStarts(outbox, credentials, directory, certain)
+        self.step_starts = StepStarts(outbox, credentials, certain)
         self.steps = Steps(owner, outbox, owner_alive=owner_alive, cancel=self.calls.cancel)
         self.reclaims = self.reclaims_type(
             identity, directory, table, outbox, log, hearing, in_flight, decide,

@@ -28,8 +28,8 @@ class Credentials:
         return key
 
     def secret(self, record: Record, site: str) -> str:
-        """Return the proof that a message about `record` is ours; old records have one of their own."""
-        return record.secret or proofs.of_request(self.site_key(site), record.rid)
+        """Return the proof that a message about `record` is ours."""
+        return proofs.of_request(self.site_key(site), record.rid)
 
     def proves(self, secret: str, site: str, rid: str) -> bool:
         """Whether `secret` proves that its sender is `site`, which takes part in `rid`."""

@@ -155,8 +155,6 @@ class Record(msgspec.Struct, omit_defaults=True):
     created_ms: int
     spec: Spec
     groups: tuple[str, ...] = ()
-    secret: str = ""
-    """Set for a request from before registers had secrets: the one that all its sites know."""
     att: int = 1
     state: RecordState = "open"
     wants: tuple[Want, ...] = ()
@@ -391,7 +389,7 @@ class Remember(msgspec.Struct, frozen=True):
 class Ask(msgspec.Struct, frozen=True):
     """The outcome of attempt `att`, for the asker at `reply_to`.
 
-    `proved`: by what is derived for its site. If not, only the secret of an old row may prove it.
+    `proved`: the asker is `site`, by its `secret`.
     `certain`: where there is no decision, none was made. If not, none is made here.
     """
 

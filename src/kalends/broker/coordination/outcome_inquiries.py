@@ -42,7 +42,7 @@ class OutcomeInquiries:
 
     def answer(self, ask: r.Ask, row: Record | None, now: Moment) -> None:
         """Commit and abort never change once given; abort is given only where the row proves it."""
-        if not ask.proved and (row is None or not row.secret or row.secret != ask.secret):
+        if not ask.proved:
             return
         committed = row is not None and row.state in r.COMMITTED and row.att == ask.att
         if row is not None and committed and ask.site not in row.chosen:

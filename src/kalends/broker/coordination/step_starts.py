@@ -26,9 +26,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record, Registered
 from kalends.broker.coordination.hearing import is_of
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
-from kalends.core.features import STEP_STARTS
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.limits import STEP_AHEAD_MS_MAX, STEP_PARTS_MAX
@@ -69,13 +67,11 @@ class _Gathered:
 class StepStarts:
     """Parts that were gathered, in memory only; decisions are in the register.
 
-    `certain` tells whether the register has forgotten nothing. Sites that know nothing of questions count as
-    ready once they have come, and start at once.
+    `certain` tells whether the register has forgotten nothing.
     """
 
     outbox: CoordinatorOutbox
     credentials: Credentials
-    directory: Directory
     certain: Callable[[], bool]
     _gathered: OrderedDict[Attempt, _Gathered] = field(init=False, default_factory=OrderedDict)
 
@@ -92,9 +88,8 @@ class StepStarts:
             gathered = self._gathered_for((ask.rid, ask.att))
             self._note(gathered, ask, now)
             parts = tuple(gathered.ready.values())
-            if not any(self._is_older(machine) for machine in gathered.ready):
-                took_ms = now.monotonic_ms - gathered.asked_ms
-                ahead_ms = min(max(AHEAD_MS, 2 * took_ms), STEP_AHEAD_MS_MAX)
+            took_ms = now.monotonic_ms - gathered.asked_ms
+            ahead_ms = min(max(AHEAD_MS, 2 * took_ms), STEP_AHEAD_MS_MAX)
         begins_ms = now.wall_ms + ahead_ms
         self.outbox.write(
             r.Assemble(ask.rid, ask.att, ask.site, reply_to, parts, proved, begins_ms)
@@ -172,14 +167,6 @@ class StepStarts:
             gathered.come[come.machine] = come
             if ask.question and answers:
                 gathered.ready[come.machine] = come
-        for machine, come in gathered.come.items():
-            if self._is_older(machine):
-                gathered.ready[machine] = come
-
-    def _is_older(self, machine: str) -> bool:
-        """Whether the site of a machine knows nothing of such questions."""
-        entry = self.directory.sites.get(split_resource(machine)[0])
-        return entry is not None and STEP_STARTS in entry.lacks
 
     def _say(
         self,

@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 def of_commit(secret: str, site: str, record: Record) -> str:
     """For `site`: that `record` is committed as it is; `secret` is the register's."""
-    what = _committed(record.secret, record.stamp, record.principal, record.replaces, record.chosen)
+    what = _committed(record.stamp, record.principal, record.replaces, record.chosen)
     return _made(secret, site, record.rid, record.att, _line_of(record), what)
 
 
@@ -43,12 +43,13 @@ def of_cancel(secret: str, site: str, record: Record) -> str:
 def proves_commit(secret: str, site: str, kept: m.Kept) -> Line | None:
     """Whether what `site` keeps was committed, just as it says; its slots there are its own word."""
     derived = proofs.of_request(proofs.site_key(secret, site), kept.rid)
-    own_secret = "" if proofs.same(kept.secret, derived) else kept.secret
-    what = _committed(own_secret, kept.stamp, kept.principal, kept.replaces, kept.chosen)
+    what = _committed(kept.stamp, kept.principal, kept.replaces, kept.chosen)
     own = all(want.resource.startswith(f"{site}/") for want in kept.wants)
     whole = len(kept.wants) == len(kept.chosen.get(site, ())) > 0
     sense = all(want.start < want.end for want in kept.wants)
-    return _proved(secret, site, kept, what) if own and whole and sense else None
+    if not (proofs.same(kept.secret, derived) and own and whole and sense):
+        return None
+    return _proved(secret, site, kept, what)
 
 
 def proves_cancel(secret: str, site: str, kept: m.Kept) -> Line | None:
@@ -79,9 +80,7 @@ def _proved(secret: str, site: str, kept: m.Kept, what: str) -> Line | None:
     return line if proofs.same(kept.warrant, true) else None
 
 
-def _committed(
-    secret: str, stamp: int, principal: Principal, replaces: str, chosen: m.Chosen
-) -> str:
+def _committed(stamp: int, principal: Principal, replaces: str, chosen: m.Chosen) -> str:
     holds = sorted((site, sorted(hold_ids)) for site, hold_ids in chosen.items())
-    what = (secret, stamp, principal.user, principal.groups, replaces, holds)
+    what = (stamp, principal.user, principal.groups, replaces, holds)
     return msgspec.json.encode(what).decode()

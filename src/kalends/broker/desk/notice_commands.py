@@ -5,6 +5,13 @@ from __future__ import annotations
 import secrets
 from typing import Final
 
+from kalends.broker.register.notice_table import (
+    ForgetAddress,
+    KeepAddress,
+    NoticeAddress,
+    PostNotice,
+    addresses_of,
+)
 from kalends.broker.service import BrokerService
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
@@ -19,13 +26,6 @@ from kalends.notices.post_office import PostOffice
 from kalends.notices.request_notice import RequestNotice
 from kalends.rim.webhook_signatures import secret_text
 from kalends.serving.auth.callers import Caller
-from kalends.stores.sqlite.notice_table import (
-    ForgetAddress,
-    KeepAddress,
-    NoticeAddress,
-    PostNotice,
-    addresses_of,
-)
 
 ADDRESSES_MAX: Final = 8
 """The most addresses a user may have; each notice goes to all of them."""

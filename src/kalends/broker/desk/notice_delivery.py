@@ -16,24 +16,24 @@ from typing import Final
 
 from kalends.broker.lives.life import Life, Lives
 from kalends.broker.lives.replica import Leases
+from kalends.broker.register.broker_store import Result
+from kalends.broker.register.notice_table import (
+    MakeLetters,
+    NoticeAddress,
+    addresses_of,
+    waiting_notices,
+)
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.times import zone_named
 from kalends.notices.bundles import Bundler
 from kalends.notices.letter import Letter
+from kalends.notices.letter_table import LettersDone, stored_letters
 from kalends.notices.notice_letters import letter_about
 from kalends.notices.post_office import PostOffice
 from kalends.notices.request_notice import RequestNotice
 from kalends.serving.configuration import BrokerNotices
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.letter_table import LettersDone, stored_letters
-from kalends.stores.sqlite.notice_table import (
-    MakeLetters,
-    NoticeAddress,
-    addresses_of,
-    waiting_notices,
-)
-from kalends.stores.sqlite.register_file import Result
 
 LOOKED_AT_MAX: Final = 500
 """Notices made into letters at one go: the rest follows with the next."""

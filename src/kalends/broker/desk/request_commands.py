@@ -29,6 +29,7 @@ from kalends.broker.desk.request_queries import Records, check_own, ended_by
 from kalends.broker.desk.scripts import Scripts
 from kalends.broker.planning.local_days import fixed_in_days
 from kalends.broker.planning.planner import executable
+from kalends.broker.register import request_reads
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
@@ -46,7 +47,6 @@ from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
 from kalends.core.requests import Alternative, Request, Term
 from kalends.serving.auth.callers import Caller
-from kalends.stores.sqlite.register import request_reads
 
 POLL_S_MIN: Final = 0.01
 POLL_S_MAX: Final = 0.2

@@ -10,6 +10,7 @@ from msgspec import structs
 from kalends.broker.coordination.decision_record import Record, Unreadable, decode_parts
 from kalends.broker.coordination.event_log import as_told
 from kalends.broker.coordination.views import view_of
+from kalends.broker.register import request_reads, request_rows
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.contract.notice_calls import ChangeByOthers
@@ -17,7 +18,6 @@ from kalends.core.errors import NotAllowed, NotFound
 from kalends.core.identifiers import minted_ms
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
-from kalends.stores.sqlite.register import request_reads, request_rows
 
 AUDIT_PAGE: Final = 1_000
 

@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 
 from kalends.agents import ready
 from kalends.broker.desk.script_checks import ScriptChecks, accepted
+from kalends.broker.register import script_table
+from kalends.broker.register.broker_store import ForgetScript, KeepScript
+from kalends.broker.register.script_table import Named
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, LimitExceeded, NotFound
 from kalends.core.scripts import script_hash
 from kalends.serving.auth.callers import Caller
-from kalends.stores.sqlite import script_table
-from kalends.stores.sqlite.register_file import ForgetScript, KeepScript
-from kalends.stores.sqlite.script_table import Named
 
 NAMES_MAX: Final = 100
 """Scripts of one user."""

@@ -20,12 +20,12 @@ import msgspec
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
+from kalends.broker.register import request_reads
+from kalends.broker.register.broker_store import BrokerStore, ForgetSettled
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.group_commit import StoreFailed
-from kalends.stores.sqlite.register import request_reads
-from kalends.stores.sqlite.register_file import BrokerStore, ForgetSettled
 
 LOOK_EVERY_S: Final = 3_600.0
 PAGE: Final = 200
@@ -113,5 +113,5 @@ def is_settled(row: Record | Unreadable, before_s: int) -> bool:
 
 
 def archive_line(record: Record) -> bytes:
-    """Return `record` as one line of JSON, without what proves anything to anybody."""
-    return msgspec.json.encode(structs.replace(record, secret="", digest="")) + b"\n"
+    """Return `record` as one line of JSON, without the digest of its call."""
+    return msgspec.json.encode(structs.replace(record, digest="")) + b"\n"

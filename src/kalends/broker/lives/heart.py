@@ -13,11 +13,11 @@ from kalends.broker.lives import store_trouble
 from kalends.broker.lives.life import Life, Lives
 from kalends.broker.lives.replica import BEAT_EVERY_S, Leases
 from kalends.broker.reconciliation.site_memory import Memories
+from kalends.broker.register import lives, request_reads, request_rows
+from kalends.broker.register.broker_store import LeaseRenewal, Write
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.register import lives, request_reads, request_rows
-from kalends.stores.sqlite.register_file import LeaseRenewal, Write
 
 REOPEN_EVERY_S: Final = 1.0
 

@@ -13,9 +13,9 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.lives import store_trouble
 from kalends.broker.reconciliation.recognition import Recognition
+from kalends.broker.register.broker_store import BrokerStore
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.register_file import BrokerStore
 
 STUCK_S: Final = 1.0
 """A write takes milliseconds. After this time whoever waits is told that the store is stuck."""

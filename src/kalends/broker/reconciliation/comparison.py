@@ -103,7 +103,7 @@ def _relock(site: str, row: Record, ours: Ours) -> m.Relock:
     parts = tuple(m.Part(name, ours.urls.get(name, "")) for name in sorted(row.chosen))
     return m.Relock(
         rid=row.rid, att=row.att, stamp=row.stamp, principal=row.principal,
-        secret=row.secret or proofs.of_request(keys[site], row.rid),
+        secret=proofs.of_request(keys[site], row.rid),
         wants=wants_at(site, row.wants), chosen=row.chosen, parts=parts, need=len(parts),
         coords=ours.coords,
         proofs={
@@ -128,8 +128,7 @@ def _cancelled_there(
         row.told, row.done = row.done, False
         findings.operations.append(Cancel(here.rid, "", encode_record(row)))
     elif (row is None or row.state in ("open", "closed")) and line is not None and line.changes:
-        key = proofs.site_key(ours.secret, site)
-        recovered = _recovered(here, line, row, key, now_ms)
+        recovered = _recovered(here, line, row, now_ms)
         recovered.state, recovered.done = "cancelled", True
         findings.operations.append(Recover(recovered))
 
@@ -147,8 +146,7 @@ def _locked_there(
     if row is None or row.state in ("open", "closed") or _is_partial(site, row):
         line = warrants.proves_commit(ours.secret, site, here)
         if line is not None:
-            key = proofs.site_key(ours.secret, site)
-            findings.operations.append(Recover(_recovered(here, line, row, key, now_ms)))
+            findings.operations.append(Recover(_recovered(here, line, row, now_ms)))
         else:
             findings.unproved.append(_unproved(site, here, row))
     elif not row.chosen.get(site):
@@ -195,17 +193,14 @@ def _named(site: str, row: Record, why: str) -> LostReservation:
     return LostReservation(id=row.reservation, user=row.user, wants=own, blockers=(why,))
 
 
-def _recovered(
-    here: m.Kept, line: warrants.Line, row: Record | None, key: str, now_ms: int
-) -> Record:
+def _recovered(here: m.Kept, line: warrants.Line, row: Record | None, now_ms: int) -> Record:
     """The record of a commit that the register has forgotten, as the site proves it."""
     if row is None:
-        derived = proofs.same(here.secret, proofs.of_request(key, here.rid))
         row = Record(
             rid=here.rid, user=here.principal.user, groups=here.principal.groups,
             key=f"recovered:{here.rid}", digest="", stamp=here.stamp, owner="",
             reservation=line.reservation, changes=line.changes, spec=_spec_of(here.wants),
-            secret="" if derived else here.secret, created_ms=now_ms,
+            created_ms=now_ms,
         )  # fmt: skip
     others = () if row.state != "commit" else row.wants
     if row.state != "commit":

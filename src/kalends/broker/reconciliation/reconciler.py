@@ -34,7 +34,7 @@ FULL_PASSES: Final = 2
 """What was forgotten the first pass finds, or the second: it was on its way to the register before."""
 
 Rows = Callable[[str, str, Sequence[str], int], list[Record | Unreadable]]
-"""As `kalends.stores.sqlite.register.request_reads.between`."""
+"""As `kalends.broker.register.request_reads.between`."""
 
 
 def page_of(rows: Rows, page: m.Compared) -> tuple[m.Compared, list[Record]]:

@@ -17,14 +17,14 @@ from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
+from kalends.broker.register import request_reads
+from kalends.broker.register.broker_store import MadeGood, PutBack, Result, Write
 from kalends.contract import messages as m
 from kalends.contract.calls import Reconciled
 from kalends.core.errors import LostRace, Unavailable
 from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.register import request_reads
-from kalends.stores.sqlite.register_file import MadeGood, PutBack, Result, Write
 
 PUT_BACK: Final = "register"
 """What alarms about a register that was put back are about."""

@@ -16,10 +16,10 @@ from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.places_elsewhere import SILENT, submit_elsewhere
 from kalends.broker.lives.life import Life
 from kalends.broker.planning.directory import Directory
+from kalends.broker.register import job_starts
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.register import job_starts
 
 MOVED_MAX: Final = 100
 """Jobs that are moved in one go: the rest follows with a later look."""

@@ -29,7 +29,8 @@ def command(settings: Settings, store: Path, destination: Path) -> None:
     The copy has the state of one moment and is checked before the command ends.
     """
     with server_parts():
+        from kalends.cli.administration._store_kinds import KINDS
         from kalends.stores.sqlite.maintenance import backup
-    backup(store, destination)
+    backup(store, destination, KINDS)
     made = {"store": str(store), "destination": str(destination)}
     output.answer(settings, "backup", made, lambda: [f"copied {store} to {destination}"])

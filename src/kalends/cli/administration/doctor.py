@@ -53,8 +53,9 @@ def command(settings: Settings, file: Path) -> int:
     if file.suffix == CONFIGURATION:
         return _check_configured(settings, file)
     with server_parts():
+        from kalends.cli.administration._store_kinds import KINDS
         from kalends.stores.sqlite.maintenance import doctor
-    findings = doctor(file)
+    findings = doctor(file, KINDS)
     report = {"store": str(file), "problems": findings}
     output.answer(settings, "doctor", report, lambda: findings or [f"{file} is sound"])
     return 1 if findings else 0

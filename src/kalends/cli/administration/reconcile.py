@@ -70,8 +70,9 @@ def command(settings: Settings, store: Path | None, wait_s: int, go_on: bool) ->
 
 def _accept(settings: Settings, store: Path) -> int:
     with server_parts():
+        from kalends.cli.administration._store_kinds import KINDS
         from kalends.stores.sqlite.maintenance import reconcile
-    epoch = reconcile(store)
+    epoch = reconcile(store, KINDS)
     report = {"store": str(store), "epoch": epoch}
     output.answer(settings, "reconcile", report, lambda: [f"accepted {store}, epoch {epoch}"])
     return 0

@@ -11,9 +11,11 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from kalends.broker.register import broker_store
 from kalends.cli.servers.server import part_of, read_configuration
 from kalends.core.errors import KalendsError
 from kalends.core.times import format_time
+from kalends.resource_servers.journal import site_store
 from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.resource_servers.setup.bookable import is_bookable
 from kalends.resource_servers.setup.machine_check import check_machines_here
@@ -28,7 +30,6 @@ from kalends.serving.configuration import (
 )
 from kalends.serving.configuration.token_risks import token_risks
 from kalends.serving.http.reload import Section, ServerPart
-from kalends.stores.sqlite import journal, register_file
 from kalends.stores.sqlite.sqlite_file import check, is_open
 
 
@@ -169,7 +170,7 @@ def _check_store(
 ) -> bool:
     """Return whether a server has the store open."""
     path = section.store
-    kind = journal.KIND if isinstance(section, SiteConfiguration) else register_file.KIND
+    kind = site_store.KIND if isinstance(section, SiteConfiguration) else broker_store.KIND
     try:
         if path.exists():
             check(path, kind, section.name)

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Final
 from kalends.client.logins.site_tokens import no_pass, token_for
 from kalends.client.logins.token_life import TokenLife
 from kalends.client.transports.retry import Backoff
-from kalends.contract.calls import ListResources, Resources
 from kalends.contract.pass_calls import AskSitePass, SitePass
-from kalends.core.errors import KalendsError, NotFound
-from kalends.core.near_names import unknown_site
+from kalends.core.errors import KalendsError
 
 if TYPE_CHECKING:
     from kalends.client.calls import CallSender
@@ -30,7 +28,7 @@ async def settings_at(site: str, broker: ClientSettings, sender: CallSender) -> 
     Raises `NotFound` for a site that the broker does not know, and `NotAuthenticated` if the only token is
     not for the site.
     """
-    given = await _asked(site, sender)
+    given = await sender.call(AskSitePass(site=site), "site_pass", SitePass)
     there = replace(broker.access, url=given.url, token="")
     if given.token:
         return replace(broker, access=there, token=RenewedPass(broker, given))
@@ -73,23 +71,10 @@ class RenewedPass:
             settings = replace(settings, timeout_s=RENEW_S_MAX, backoff=Backoff(tries_max=1))
         transport = settings.open_transport()
         try:
-            given = await _asked(self._pass.site, settings.sender(transport))
+            ask = AskSitePass(site=self._pass.site)
+            given = await settings.sender(transport).call(ask, "site_pass", SitePass)
         finally:
             await transport.close()
         if not given.token:
             raise no_pass(given)
         return given
-
-
-async def _asked(site: str, sender: CallSender) -> SitePass:
-    """Return the broker's pass and address, or only the address from an older broker."""
-    try:
-        return await sender.call(AskSitePass(site=site), "site_pass", SitePass)
-    except NotFound as error:
-        if error.where == "site":
-            raise
-    listed = await sender.call(ListResources(), "resources", Resources)
-    sites = {status.site: status.url for status in listed.sites}
-    if site not in sites:
-        raise unknown_site(site, sites)
-    return SitePass(site=site, url=sites[site], why="the broker is too old for passes")

@@ -13,6 +13,8 @@ from kalends.batch.forecast import Forecaster
 from kalends.batch.forgotten import Forgotten
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.job_watch import JobWatch
+from kalends.batch.journal.job_history import StoredHistory
+from kalends.batch.journal.job_journal import ReservedTime, reserved_after
 from kalends.batch.kept_state import KeptStates
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
@@ -36,15 +38,13 @@ from kalends.resource_servers.jobs.place_desk import PlaceDesk, machines_and_que
 from kalends.resource_servers.jobs.placed_ends import PlacedEnds
 from kalends.resource_servers.jobs.start_gates import StartGates
 from kalends.resource_servers.jobs.step_desk import StepDesk
+from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.claims.earmarks import LAST
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.job_history import StoredHistory
-from kalends.stores.sqlite.job_journal import ReservedTime, reserved_after
-from kalends.stores.sqlite.journal import SiteStore
 
 T = TypeVar("T")
 

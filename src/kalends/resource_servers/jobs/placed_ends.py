@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Final
 
+from kalends.batch.journal import job_journal
+from kalends.batch.journal.job_journal import JobOver
 from kalends.batch.place_keys import request_of_key
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.views import over_of
@@ -16,8 +18,6 @@ from kalends.contract.calls import PlacedEnd
 from kalends.core.errors import Unavailable
 from kalends.core.limits import DURATION_S_MAX, TIME_S_MAX
 from kalends.resource_servers.service import SiteEngine
-from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import JobOver
 
 TOLD_AGAIN_S: Final = 86_400
 """A start tells again what was over since so long: its broker may not have heard of it, and hears it once."""

@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from kalends.batch.journal.job_journal import JobOver, over_one
 from kalends.batch.queue.facts import JobEnding, NodeClaim
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.submission import check_request
@@ -29,7 +30,6 @@ from kalends.resource_servers.participation.admission import no_jobs_on
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
-from kalends.stores.sqlite.job_journal import JobOver, over_one
 
 LOST: Final = "has failed"
 

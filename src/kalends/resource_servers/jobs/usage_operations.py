@@ -11,12 +11,12 @@ from kalends.contract import slot_calls as s
 from kalends.contract.slot_sums import SlotsUsed
 from kalends.core.errors import NotFound
 from kalends.resource_servers.jobs.machines import SiteMachines
+from kalends.resource_servers.journal import slot_table
+from kalends.resource_servers.journal.slot_table import SlotCursor
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
-from kalends.stores.sqlite import slot_table
-from kalends.stores.sqlite.slot_table import SlotCursor
 
 
 class UsageOperations:

@@ -265,7 +265,7 @@ class BrokerSessions:
                 remedy="give every broker a token with its own name as user",
             )
         welcome = _welcome_of(messages)
-        badge = Badge(caller.key, caller.vouching, link.through, link.version)
+        badge = Badge(caller.key, caller.vouching, link.through)
         self._engine().welcome(source, welcome, badge)
         link.register = welcome.register
         older = self._links.get(source)

@@ -9,9 +9,7 @@ from typing import Final, Literal, NamedTuple
 from msgspec import structs
 
 from kalends.contract import messages as m
-from kalends.contract.versions import older_asker
 from kalends.core.errors import Refusal, RefusalCode
-from kalends.core.features import APPROVAL
 from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
@@ -137,20 +135,8 @@ class Admission:
         found = self.book.refusals(principal, [want], ("hold",), now.wall_s)
         return found[0] if found else None
 
-    def why_unheard(
-        self, source: str, principal: Principal, wants: Sequence[m.Want], replaces: str = ""
-    ) -> Refusal | None:
-        """Return why `source` cannot ask for these: it would not understand that their owner thinks."""
-        version = self.registers.version(source)
-        if version.knows(APPROVAL):
-            return None
-        needed = self.approval.needed(principal, wants, replaces)
-        return older_asker(needed[0].resource, version, APPROVAL) if needed else None
-
     def why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """Return the refusals by rules and limits; `take` looks for room."""
-        if unheard := self.why_unheard(source, visit.principal, visit.wants, visit.replaces):
-            return (unheard,)
         if over := self.approval.why_over(visit.rid):
             return over
         within = bool(visit.replaces) and self.book.lies_within(visit.wants, visit.replaces)

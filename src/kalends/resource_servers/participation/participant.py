@@ -213,7 +213,7 @@ class Participant:
         dangers.give_up, dangers.keep = self.reminders.give_up, self.reminders.keep
         self.reminders.resumed = dangers.resume
 
-        self.starts = self.starts_type(here, book.stakes, known, outbox, jitter)
+        self.starts = self.starts_type(here, book.stakes, outbox, jitter)
         self.ends = EndReports(book.stakes, outbox, jitter)
         self.part_reports = PartReports(book.stakes, claims, outbox, jitter)
         self.losses = LossReports(book.stakes, claims, outbox, numbers.new, jitter)

@@ -14,10 +14,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kalends.contract import messages as m
-from kalends.contract.versions import OURS, ServerVersion
 from kalends.core import limits
 from kalends.core.errors import NotAllowed
-from kalends.core.features import Feature
 from kalends.core.vouched_names import ANYBODY, VouchedNames
 
 REGISTERS_OF_KEY_MAX: Final = 64
@@ -40,8 +38,6 @@ class Badge(NamedTuple):
     key: str = ""
     vouching: VouchedNames = ANYBODY
     through: tuple[str, ...] = ()
-    version: ServerVersion = OURS
-    """Of its broker, with the features that may be used with it."""
 
 
 NO_BADGE: Final = Badge()
@@ -87,7 +83,6 @@ class Registers:
         self._known = {each.register: each for each in known}
         self._of_source: dict[str, str] = {}
         self._badges: dict[str, Badge] = {}
-        self._versions: dict[str, ServerVersion] = {}
         self._came: set[str] = set()
         """The names that have been spoken as in this life of the site."""
         self._marked: set[str] = set()
@@ -96,10 +91,6 @@ class Registers:
     def of(self, source: str) -> str:
         """The register that `source` speaks for; "" while it has not said so."""
         return self._of_source.get(source, "")
-
-    def version(self, source: str) -> ServerVersion:
-        """The version of `source`, with the features that may be used with it."""
-        return self._versions.get(source, OURS)
 
     def of_visit(self, source: str, dispatch: m.Dispatch) -> str:
         """The register of whoever sends `dispatch` from `source`, or has a near site pass it on; or ""."""
@@ -153,11 +144,6 @@ class Registers:
         """All that have said that they speak for `register`."""
         return [source for source, of_one in self._of_source.items() if of_one == register]
 
-    def all_lack(self, register: str, feature: Feature) -> bool:
-        """Whether all that have come for `register` know nothing of `feature`; false if none has come."""
-        sources = self.sources(register)
-        return bool(sources) and not any(self.version(each).knows(feature) for each in sources)
-
     def admit(
         self, source: str, welcome: m.Welcome, badge: Badge, name: str = ""
     ) -> KnownRegister | None:
@@ -185,10 +171,8 @@ class Registers:
         self._of_source[source] = welcome.register
         self._came.add(name)
         self._badges[welcome.register] = badge
-        self._versions[source] = badge.version
         while len(self._of_source) > SOURCES_MAX:
-            oldest = next(iter(self._of_source))
-            del self._of_source[oldest], self._versions[oldest]
+            del self._of_source[next(iter(self._of_source))]
         if now == self._known.get(welcome.register):
             return None
         self._known[welcome.register] = now

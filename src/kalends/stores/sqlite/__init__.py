@@ -1,1 +1,1 @@
-"""The stores in SQLite: files, group commit, the broker's register, the site's journal."""
+"""Stores in SQLite: files, their care, and group commit."""

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 from typing import Final
@@ -18,24 +17,17 @@ from typing import Final
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
 from kalends.stores.sqlite import sqlite_file
-from kalends.stores.sqlite.privacy import make_private
-from kalends.stores.sqlite.sqlite_file import StoreKind
+from kalends.stores.sqlite.sqlite_file import StoreKind, make_private
 
 RECOVERING: Final = "recovering"
 """In a store's `meta`: promises may be forgotten in it, so that nothing new is taken until it is compared."""
 
-KEEPERS: Final = ("kalends.stores.sqlite.journal", "kalends.stores.sqlite.register_file")
-"""The modules that keep stores: each has its `KIND`, and may have ``problems_of(connection)``, which
-lists what is wrong in its tables. Named, not imported: they belong to higher floors."""
-
 BEHIND_S_MAX: Final = 60
 """A clock that is behind by less is none of a store's business."""
 
-Examine = Callable[[sqlite3.Connection], list[str]]
 
-
-def backup(store_path: Path, destination_path: Path) -> None:
-    """Copy the store to a new file: complete as of one moment, whole, durable, and marked as a copy.
+def backup(store_path: Path, destination_path: Path, kinds: Iterable[StoreKind]) -> None:
+    """Copy a store of one of these `kinds` to a new file: as of one moment, whole, durable, marked as a copy.
 
     The records of agents' runs beside it, which nothing rests on, are copied beside the new file, after it.
 
@@ -44,7 +36,7 @@ def backup(store_path: Path, destination_path: Path) -> None:
     `StoreDamaged` when the store is not one or the copy is not whole, and `Unavailable` when the disk
     does not take it; then nothing is left at `destination_path`.
     """
-    _kind_of(store_path)
+    _kind_of(store_path, kinds)
     if destination_path.exists() or destination_path.is_symlink():
         raise Conflict(
             "a file of this name exists",
@@ -71,16 +63,16 @@ def backup(store_path: Path, destination_path: Path) -> None:
             fresh.unlink(missing_ok=True)
 
 
-def doctor(store_path: Path) -> list[str]:
-    """Return the faults of a store, one a line; nothing if it is whole. Writes nothing."""
+def doctor(store_path: Path, kinds: Iterable[StoreKind]) -> list[str]:
+    """Return the faults of a store of one of these `kinds`, one a line; none if whole. Writes nothing."""
     try:
-        kind, examine = _kind_of(store_path)
+        kind = _kind_of(store_path, kinds)
         sqlite_file.check_header(store_path, kind)
         with sqlite_file.reading(store_path) as connection:
             connection.execute("begin")  # One moment for all that follows.
             findings = sqlite_file.quick_check(connection)
             if not findings:
-                findings = _examine_meta(store_path, connection) + examine(connection)
+                findings = _examine_meta(store_path, connection) + kind.problems_of(connection)
     except KalendsError as error:
         return [str(error)]
     except sqlite3.Error as error:
@@ -88,14 +80,14 @@ def doctor(store_path: Path) -> list[str]:
     return findings
 
 
-def reconcile(store_path: Path) -> int:
-    """Accept a restored store; returns its new epoch.
+def reconcile(store_path: Path, kinds: Iterable[StoreKind]) -> int:
+    """Accept a restored store of one of these `kinds`; returns its new epoch.
 
     The epoch goes above that of the side file, so that whoever knew the lost time sees a new one. Started
     on it, a site takes nothing new until it has been compared with the brokers. Raises `Conflict`
     while a server has the store open, and `StoreDamaged` for what is not a whole store.
     """
-    kind, _ = _kind_of(store_path)
+    kind = _kind_of(store_path, kinds)
     sqlite_file.check_header(store_path, kind)
     with sqlite_file.alone(store_path):
         with sqlite_file.reading(store_path) as connection:
@@ -126,23 +118,19 @@ def reconcile(store_path: Path) -> int:
     return epoch
 
 
-def _kind_of(path: Path) -> tuple[StoreKind, Examine]:
-    """Return the kind of the store at `path`, and its check; raises `StoreDamaged` for other files."""
+def _kind_of(path: Path, kinds: Iterable[StoreKind]) -> StoreKind:
+    """Return the kind of the store at `path`; raises `StoreDamaged` for other files."""
     header, size = sqlite_file.read_header(path)
     if header.startswith(sqlite_file.MAGIC):
         application_id = int.from_bytes(header[68:72], "big")
-        for keeper in map(importlib.import_module, KEEPERS):
-            if keeper.KIND.application_id == application_id:
-                return keeper.KIND, getattr(keeper, "problems_of", _no_further_problems)
+        for kind in kinds:
+            if kind.application_id == application_id:
+                return kind
     raise StoreDamaged(
         "the file is not a store of kalends" if size else "the file is empty",
         where=str(path),
         remedy="name the file that the configuration calls `store`",
     )
-
-
-def _no_further_problems(connection: sqlite3.Connection) -> list[str]:
-    return []
 
 
 def _copy(store_path: Path, fresh: Path) -> None:

@@ -5,6 +5,8 @@ second process out, and `<store>.epoch`, which remembers how often the store was
 counts the same in its table `meta`, and counts first; so a database that is behind its side file is
 an old copy of itself, and promises made since then are forgotten in it. Such a store is refused, and
 so is anything that is not ours, damaged or newer: by looking only, without a byte written.
+
+Only the Unix user of its server may read a store, because it holds programs of users.
 """
 
 from __future__ import annotations
@@ -14,13 +16,12 @@ import fcntl
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from kalends.core.errors import Conflict, StoreDamaged, Unavailable
-from kalends.stores.sqlite.privacy import LOG_ENDS, make_private, shut_others_out
 
 MAGIC: Final = b"SQLite format 3\x00"
 HEADER_BYTES: Final = 100
@@ -36,6 +37,9 @@ CHECKPOINT_PAGES: Final = 4_000
 CHECK_BYTES_MAX: Final = 256 * 1024 * 1024
 """Larger stores are not read through at every start: loading reads what matters, `doctor` all."""
 
+LOG_ENDS: Final = ("-wal", "-shm")
+"""What SQLite appends to the name of a database for its log, and the index of that."""
+
 RECONCILE: Final = "kalends admin reconcile"
 
 
@@ -43,7 +47,8 @@ class StoreKind(NamedTuple):
     """What a program keeps in its stores; `schema` has a table ``meta(name primary key, value)``.
 
     `shared`: several processes of one host may have it open (replicas of a broker). `upgrades` holds,
-    for each older version, the statements that make a store of it one of the next version.
+    for each older version, the statements that make a store of it one of the next version. `problems_of`
+    lists what is wrong in the tables.
     """
 
     name: str
@@ -52,6 +57,7 @@ class StoreKind(NamedTuple):
     schema: str
     shared: bool = False
     upgrades: Mapping[int, str] = MappingProxyType({})
+    problems_of: Callable[[sqlite3.Connection], list[str]] = lambda connection: []
 
 
 class StoreFile:
@@ -235,6 +241,20 @@ def epoch_problem(path: Path, epoch: int | str, copied: int | str) -> str:
     if not isinstance(epoch, int) or epoch < side:
         return f"it was opened {epoch} times, but {side_path(path).name} says {side}: it is an old copy"
     return ""
+
+
+def make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read: SQLite gives its log the same rights."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def shut_others_out(path: Path) -> None:
+    """Remove all other users' rights to a store and its log, if we may change them."""
+    for each in (path, *(path.with_name(path.name + end) for end in LOG_ENDS)):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            rights = stat.S_IMODE(each.stat().st_mode)
+            if rights & stat.S_IRWXO:
+                each.chmod(rights & ~stat.S_IRWXO)
 
 
 def side_path(path: Path) -> Path:

@@ -148,7 +148,7 @@ def reserved(*terms: Term, first: int, last: int, wants: tuple[Want, ...]) -> Re
     )
     return Record(
         rid="r", user="ann", key="k", digest="d", stamp=1, owner="o", reservation="r",
-        secret="s" * 16, created_ms=0, spec=Spec(request), wants=wants, state="commit",
+        created_ms=0, spec=Spec(request), wants=wants, state="commit",
     )  # fmt: skip
 
 

@@ -21,13 +21,13 @@ from kalends.backends.records import (
 from kalends.calendars import ResourceCalendar, open_access
 from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.journal import slot_table
+from kalends.resource_servers.journal.slot_table import SlotCursor, SlotFact
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.job_import import AGAIN_S
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.provision.slots import ReservedSlot, slot_stored
-from kalends.stores.sqlite import slot_table
-from kalends.stores.sqlite.slot_table import SlotCursor, SlotFact
 
 T0: Final = 1_795_700_000
 HOUR_S: Final = 3_600

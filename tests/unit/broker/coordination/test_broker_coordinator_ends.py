@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 
-from tests.unit.broker.coordination.test_register import RIDS, record_of
+from tests.unit.broker.register.test_register import RIDS, record_of
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
@@ -14,6 +14,8 @@ from kalends.broker.coordination.effects import CoordinatorEffects
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core import limits
@@ -25,7 +27,6 @@ from kalends.core.language import parse_alternatives
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
-from kalends.stores.sqlite.register import request_reads, request_writes, tables
 
 NOW = Moment(1_000, 1_800_000_000_000)
 ANNA = Principal("anna")
@@ -37,7 +38,7 @@ class Rig:
 
     def __init__(self, resources: int = 1) -> None:
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(tables.SCHEMA)
+        self.connection.executescript(SCHEMA)
         numbers = itertools.count(100)
         self.coordinator = Coordinator(
             Identity("npaci-1", "npaci-1:1", ()),

@@ -27,13 +27,13 @@ from kalends.broker.coordination import job_ends
 from kalends.broker.coordination.hearing import CLOCKS_DIFFER_S
 from kalends.broker.coordination.job_ends import JobEnds
 from kalends.broker.coordination.views import view_of
+from kalends.broker.register import job_starts, request_writes
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
 from kalends.core.identifiers import minted_ms
 from kalends.core.principals import Principal
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.learned_runs import JobRun, LearnedRuns, LearnedShare
-from kalends.stores.sqlite.register import job_starts, request_writes
 
 OVER = T0 + 1_000
 """When jobs have ended; they were asked for at `T0`, and a second."""

@@ -13,8 +13,8 @@ from tests.unit.broker.coordination.test_solicitation import (
 
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.places_elsewhere import GAIN_S, SILENT, submit_elsewhere
+from kalends.broker.register import job_starts
 from kalends.contract import messages as m
-from kalends.stores.sqlite.register import job_starts
 
 IN_S = 1_000
 """When the job starts at `c`, where it went while `b` was silent."""

@@ -30,7 +30,7 @@ TWO_CLUSTERS = Request(
     not_after=START + 600,
 )
 RECORD = Record(
-    rid="r", user="ada", key="k", digest="d", stamp=1, owner="o", reservation="r", secret="s",
+    rid="r", user="ada", key="k", digest="d", stamp=1, owner="o", reservation="r",
     created_ms=0, spec=Spec(request=TWO_CLUSTERS),
 )  # fmt: skip
 

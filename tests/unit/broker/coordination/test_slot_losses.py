@@ -10,13 +10,13 @@ from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN
 
 from kalends.broker.coordination.views import view_of
+from kalends.broker.register import notice_table
+from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.cli.requests.words import request_lines
 from kalends.contract import messages as m
 from kalends.contract.calls import UnitsOut
 from kalends.notices.notice_letters import letter_about
 from kalends.notices.request_notice import RequestNotice
-from kalends.stores.sqlite import notice_table
-from kalends.stores.sqlite.register.slot_losses import NOTICES_MAX
 
 UTC = ZoneInfo("UTC")
 

@@ -29,6 +29,8 @@ from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
 from kalends.broker.coordination.views import text_of_job, view_of
 from kalends.broker.desk.request_queries import check_own
 from kalends.broker.planning.directory import Directory
+from kalends.broker.register import job_starts, lives, request_reads, request_writes
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.client.inputs.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
@@ -45,7 +47,6 @@ from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
 from kalends.federation.offered_places import decided_within_s
 from kalends.serving.auth.callers import Caller
-from kalends.stores.sqlite.register import job_starts, lives, request_reads, request_writes, tables
 
 T0 = 1_800_000_000
 ANN = Principal("ann")
@@ -65,7 +66,7 @@ class Rig:
         """`away` are sites that were not there since the broker has started."""
         self.directory = directory or Directory({site: f"http://{site}" for site in SITES})
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(tables.SCHEMA)
+        self.connection.executescript(SCHEMA)
         numbers = itertools.count(100)
         self.ms = 1_000
         self.ahead_ms = 0

@@ -9,7 +9,6 @@ from tests.protocol_support import DAY, T0, secret_of
 from kalends.broker.coordination.step_starts import AHEAD_MS, READY_MS
 from kalends.broker.coordination.views import view_of
 from kalends.contract import messages as m
-from kalends.contract.versions import ServerVersion
 from kalends.core.jobs import JobRequest
 from kalends.core.steps import Step, StepPart
 
@@ -230,19 +229,6 @@ def test_a_change_keeps_what_was_decided_of_the_start() -> None:
     broker.done(changed)
     broker.sent()
     assert ask(broker, changed, 1) == ["here", "there"], "the other part runs already"
-
-
-def test_a_site_that_knows_no_such_questions_starts_at_once_and_so_do_all_with_it() -> None:
-    broker = Broker()
-    rid = reserved(broker)
-    broker.directory.sites["here"].version = ServerVersion("1.0")
-    say(broker, rid, 0)
-    asked = questions(say(broker, rid, 1))
-    assert asked.keys() == {"there"}
-    told = starts(say(broker, rid, 1, question=asked["there"]))
-    assert [(to, each.says, each.in_ms) for to, each in told] == [
-        ("here", "start", 0), ("there", "start", 0),
-    ]  # fmt: skip
 
 
 def test_when_each_part_began_is_written_down_once() -> None:

@@ -12,19 +12,19 @@ from kalends.broker.coordination.decision_record import Begin, Cancel, Record, R
 from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.comparison import Ours, compare
 from kalends.broker.reconciliation.reconciler import Reconciler
+from kalends.broker.register import request_reads, request_writes
+from kalends.broker.register.broker_store import KIND
 from kalends.contract import messages as m
+from kalends.contract import proofs
 from kalends.contract.calls import LostReservation
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite.register import request_reads, request_writes
-from kalends.stores.sqlite.register_file import KIND
 
 RID = request_id(1_800_000_000_000, 1)
 ANN = Principal("ann", ("staff",))
 REGISTER_SECRET = "the secret of the register"
 OURS = Ours(REGISTER_SECRET, {"here": "http://here"}, ())
-SECRET = "a secret of the request"
 HERE = m.Want("here/one", 1_800_000_600, 1_800_001_200, 1)
 THERE = m.Want("there/one", 1_800_000_600, 1_800_001_200, 1)
 CHOSEN = {"here": (7,), "there": (9,)}
@@ -39,18 +39,23 @@ SPEC = Spec(
 def row(state: str, **changes: Any) -> Record:
     fields: dict[str, Any] = {
         "rid": RID, "user": "ann", "key": "the-key", "digest": "", "stamp": 5, "owner": "a:1",
-        "reservation": RID, "secret": SECRET, "created_ms": 1, "spec": SPEC, "groups": ("staff",),
+        "reservation": RID, "created_ms": 1, "spec": SPEC, "groups": ("staff",),
         "state": state, "wants": (HERE, THERE), "chosen": CHOSEN, "done": True, **changes,
     }  # fmt: skip
     return Record(**fields)
 
 
+def secret(site: str, rid: str = RID) -> str:
+    return proofs.of_request(proofs.site_key(REGISTER_SECRET, site), rid)
+
+
 def kept(state: str, *, site: str = "here", **changes: Any) -> m.Kept:
     """What an honest `site` keeps: with the register's word for what it was told."""
     fields: dict[str, Any] = {
-        "rid": RID, "att": 1, "state": state, "principal": ANN, "secret": SECRET, "stamp": 5,
-        "wants": (HERE,), "chosen": CHOSEN if state == "locked" else {}, **changes,
+        "rid": RID, "att": 1, "state": state, "principal": ANN, "stamp": 5, "wants": (HERE,),
+        "chosen": CHOSEN if state == "locked" else {}, **changes,
     }  # fmt: skip
+    fields.setdefault("secret", secret(site, fields["rid"]))
     changes = fields.pop("changes", 0)
     told = row(
         "commit", reservation=RID if changes else fields["rid"], changes=changes,
@@ -76,7 +81,7 @@ def test_what_the_site_forgot_is_locked_again_with_what_was_chosen_there() -> No
     (relock,) = found(None, row("commit"))
     assert isinstance(relock, m.Relock)
     assert (relock.wants, relock.chosen, relock.principal) == ((HERE,), CHOSEN, ANN)
-    assert (relock.secret, relock.stamp, relock.need) == (SECRET, 5, 2)
+    assert (relock.secret, relock.stamp, relock.need) == (secret("here"), 5, 2)
     assert relock.warrant == kept("locked").warrant
     assert list(relock.proofs) == ["there"]
 
@@ -108,7 +113,7 @@ def test_what_both_have_forgotten_is_named() -> None:
 @pytest.mark.parametrize("state", ["cancelled", "replaced"])
 def test_a_ghost_is_freed(state: str) -> None:
     warrant = kept("cancelled").warrant
-    cancel = m.Cancel(rid=RID, att=1, secret=SECRET, warrant=warrant)
+    cancel = m.Cancel(rid=RID, att=1, secret=secret("here"), warrant=warrant)
     assert found(kept("locked"), row(state)) == [cancel]
 
 

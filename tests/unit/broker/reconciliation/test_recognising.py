@@ -13,12 +13,12 @@ from tests.unit.broker.reconciliation.test_comparing import row
 
 from kalends.broker.coordination.decision_record import Ask, Begin, Commit, Record, encode_record
 from kalends.broker.reconciliation.recognition import LISTEN_MS, Live, Recognition, mark_for
+from kalends.broker.register import lives, request_reads, request_writes
+from kalends.broker.register.broker_store import KIND
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import LostRace
 from kalends.core.identifiers import request_id
-from kalends.stores.sqlite.register import lives, request_reads, request_writes
-from kalends.stores.sqlite.register_file import KIND
 
 SECRET = "the secret of the register"
 ONE, TWO = "1" * 32, "2" * 32

@@ -9,7 +9,6 @@ from tests.protocol_support import (
     ANN,
     BOB,
     DAY,
-    REGISTER,
     T0,
     Site,
     commit,
@@ -24,13 +23,10 @@ from tests.protocol_support import (
 
 from kalends.calendars import AccessRule, Limit
 from kalends.contract import messages as m
-from kalends.contract import proofs
 from kalends.contract.approval_calls import DecideApproval
-from kalends.contract.versions import ServerVersion
 from kalends.core.errors import Conflict, NotFound, RefusalCode
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.approval.petitions import Petition
-from kalends.resource_servers.participation.registers import Badge
 
 WORD = Limit("word", "everyone", approval="needed")
 HOUR_MS = 3_600_000
@@ -87,19 +83,6 @@ def test_what_needs_approval_is_held_where_a_promise_was_asked_for() -> None:
     assert isinstance(visited, m.Visited)
     assert (visited.vote, visited.approval, site.states(1)) == ("none", True, ["held"])
     assert votes(site.answer(vote(1, want("one", 0, 60))))[0] == "none"
-
-
-@pytest.mark.parametrize("mode", ["hold", "vote"])
-def test_a_broker_too_old_to_wait_for_an_owner_is_told_so_and_holds_nothing(mode: str) -> None:
-    site = guarded()
-    welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", "here"))
-    site.participant.registers.admit("broker", welcome, Badge(version=ServerVersion("1.0")))
-    visited = site.answer(visit(1, want("one", 0, 60), mode=mode))
-    assert isinstance(visited, m.Visited)
-    (refusal,) = visited.refusals
-    assert (refusal.where, refusal.code) == ("here/one", RefusalCode.OLDER_VERSION)
-    assert "kalends 1.0" in refusal.detail
-    assert site.states(1) == []
 
 
 @pytest.mark.parametrize("mode", ["hold", "vote"])

@@ -6,7 +6,6 @@ from msgspec import structs
 from tests.protocol_support import ANN, COORDS, HERE, PARTS, T0, Site, rid, secret_of, want
 
 from kalends.contract import messages as m
-from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.jobs import JobRequest
 from kalends.core.steps import StepPart
@@ -17,7 +16,6 @@ from kalends.resource_servers.participation.reclaims.reclaim_reminders import (
     REGISTER,
     REMIND_AFTER_MS,
 )
-from kalends.resource_servers.participation.registers import Badge
 
 POOL = f"{HERE}/pool"
 JOB = JobRequest(machine="", limit_s=60, command=("true",))
@@ -219,20 +217,6 @@ def test_to_give_up_is_asked_until_it_is_answered() -> None:
         assert asked_by(site, gives_up=True) in sent
     over = m.StartSays(rid=rid(1), att=1, secret=secret_of(rid(1)), says="over")
     assert site.receive(over).starts == [StartWord(rid(1), "over", "")]
-
-
-def test_before_brokers_that_know_no_giving_up_a_part_gives_up_unasked() -> None:
-    site = locked()
-    welcome = m.Welcome(register=stake(site).register, secret="s" * 16)
-    for replica in ("broker", "a", "b"):
-        site.participant.registers.admit(replica, welcome, Badge(version=ServerVersion("1.0")))
-    ask(site)
-    told(site)
-    ask(site, gives_up=True)
-    assert told(site) == []
-    site.participant.registers.admit("broker", welcome, Badge(version=OURS))
-    ask(site, gives_up=True)
-    assert told(site) == [asked_by(site, gives_up=True)]
 
 
 def test_when_a_broker_comes_it_is_asked_again_and_told_when_parts_began() -> None:

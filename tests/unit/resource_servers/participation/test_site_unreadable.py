@@ -12,6 +12,7 @@ from tests.protocol_support import rid as number_of
 from kalends.contract import messages as m
 from kalends.core.errors import NotFound
 from kalends.core.limits import TIME_S_MAX
+from kalends.resource_servers.journal.site_store import SiteStore, problems_of
 from kalends.resource_servers.participation.memory.unreadable import (
     SetAside,
     UnreadableReclaim,
@@ -22,7 +23,6 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
     Reclaimed,
     stored_reclaim,
 )
-from kalends.stores.sqlite.journal import SiteStore, problems_of
 
 PUMP = Reclaimed("the-key-of-it", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump")
 

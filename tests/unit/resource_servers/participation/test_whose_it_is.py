@@ -29,7 +29,6 @@ from tests.protocol_support import (
 
 from kalends.contract import messages as m
 from kalends.contract import proofs
-from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import NotAllowed, RefusalCode
 from kalends.core.principals import Principal
 from kalends.core.scripts import Starts, asked_for
@@ -187,17 +186,6 @@ def test_a_brokers_name_is_its_keys_who_came_first() -> None:
     registers.admit("npaci-1", welcome(), Badge("one key"))
     with pytest.raises(NotAllowed, match="npaci-1"):
         registers.admit("npaci-1", welcome(ROGUE), Badge("another key"))
-
-
-def test_replicas_of_one_broker_have_each_a_version_of_their_own() -> None:
-    registers = Registers()
-    older, newer = ServerVersion("1.0"), ServerVersion("2.0", frozenset({"shares"}))
-    registers.admit("npaci-1", welcome(), Badge("one key", version=older))
-    registers.admit("npaci-2", welcome(), Badge("one key", version=newer))
-    assert [registers.version(f"npaci-{number}") for number in (1, 2)] == [older, newer]
-    registers.admit("npaci-1", welcome(), Badge("one key", version=newer))
-    assert registers.version("npaci-1") == newer
-    assert registers.version("of no session") == OURS
 
 
 def test_what_is_bound_stays_bound_after_a_restart() -> None:

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kalends.contract import messages as m
-from kalends.core.features import STEP_STARTS
 from kalends.core.intervals import Moment
 from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
-from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 
 ASK_AGAIN_MS: Final = 500
@@ -41,7 +39,6 @@ class StartQuestions:
 
     here: ThisSite
     stakes: Stakes
-    registers: Registers
     outbox: ParticipantOutbox
     jitter: Callable[[], float]
     _asked: dict[str, _Question] = field(init=False, default_factory=dict)
@@ -92,11 +89,7 @@ class StartQuestions:
     def _ask(self, rid: str, now: Moment, question: int = 0) -> None:
         stake, asked = self.stakes.get(rid), self._asked[rid]
         times, parts = asked.times, asked.parts
-        if (
-            stake is None
-            or not stake.has("locked")
-            or (asked.gives_up and self.registers.all_lack(stake.register, STEP_STARTS))
-        ):
+        if stake is None or not stake.has("locked"):
             del self._asked[rid]
             self.outbox.start(StartWord(rid, "over", ""))
             return

@@ -118,7 +118,7 @@ class VisitHandler:
     # Beginning: is it welcome, what is the script, who else is to be visited
 
     def _begin(self, source: str, dispatch: m.Dispatch, now: Moment) -> None:
-        refusal = self._not_now(source, dispatch)
+        refusal = self._not_now(dispatch)
         if refusal is not None:
             self._turn_away(source, dispatch, "ok", refusal.detail, (refusal,))
             return
@@ -139,10 +139,7 @@ class VisitHandler:
             self._pass_on(visit, stop, now)
         self._send_agent(visit, now)
 
-    def _not_now(self, source: str, dispatch: m.Dispatch) -> Refusal | None:
-        wants = [m.Want(ask.resource, 0, ask.length_s, ask.units) for ask in dispatch.asks]
-        if unheard := self.admission.why_unheard(source, dispatch.principal, wants):
-            return unheard
+    def _not_now(self, dispatch: m.Dispatch) -> Refusal | None:
         if closed := self.admission.closed():
             return closed
         if self.admission.room_of(dispatch.principal.user) <= 0:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kalends.resource_servers.journal.runs_store import _PRUNE, RunsKept, RunsStore
+from kalends.resource_servers.journal.site_store import KIND, SiteStore
 from kalends.serving.logs import get_logger
-from kalends.stores.sqlite.journal import SiteStore
 from kalends.stores.sqlite.maintenance import backup
-from kalends.stores.sqlite.runs import _PRUNE, RunsKept, RunsStore
 from kalends.stores.sqlite.sqlite_file import runs_path
 
 Runs = list[tuple[str, int]]
@@ -74,7 +74,7 @@ def test_a_backup_has_the_runs_beside_the_copy_of_the_store(tmp_path: Path) -> N
     path, copy = tmp_path / "sdsc.sqlite", tmp_path / "copy.sqlite"
     SiteStore.open(path, "sdsc").close()
     made(runs_path(path), [("ann", 3)]).close()
-    backup(path, copy)
+    backup(path, copy, [KIND])
     with sqlite3.connect(runs_path(copy)) as connection:
         assert connection.execute("select user, length(record) from run").fetchall() == [("ann", 3)]
     assert runs_path(copy).stat().st_mode & 0o077 == 0

@@ -8,7 +8,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from kalends.broker.coordination.decision_record import (
     Record,
 )
-from kalends.stores.sqlite.register.request_rows import (
+from kalends.broker.register.request_rows import (
     BY_KEY,
     COLUMNS,
     OF_RESERVATION,

@@ -36,26 +36,23 @@ create table job_entry (
     primary key (machine, number)
 ) without rowid;
 create table job (
-    machine      text not null,
-    number       integer not null,
-    user         text not null,
-    project      text not null,
-    submitted    integer not null,
-    started      integer not null,
-    over         integer not null,
-    phase        text not null,
-    node_seconds integer not null,
-    cpu_s        real not null,
-    body         blob not null,
+    machine        text not null,
+    number         integer not null,
+    user           text not null,
+    project        text not null,
+    submitted      integer not null,
+    started        integer not null,
+    over           integer not null,
+    phase          text not null,
+    node_seconds   integer not null,
+    cpu_s          real not null,
+    credit_seconds integer not null,
+    body           blob not null,
     primary key (machine, number)
 ) without rowid;
 create index job_of_user on job (machine, user, number);
 create index job_over on job (machine, over);
-"""
-
-CHARGES: Final = """
 create index job_submitted on job (machine, submitted);
-alter table job add column credit_seconds integer not null default 0;
 create table reserved (
     machine        text not null,
     reservation    text not null,
@@ -165,8 +162,8 @@ def store_over(connection: sqlite3.Connection, job: JobOver) -> None:
         "insert or replace into job values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             job.machine, job.number, job.user, job.request.project, job.submitted, job.started,
-            job.over, job.phase, job.node_seconds, cpu_s, msgspec.msgpack.encode(job),
-            job.credit_seconds,
+            job.over, job.phase, job.node_seconds, cpu_s, job.credit_seconds,
+            msgspec.msgpack.encode(job),
         ),
     )  # fmt: skip
 

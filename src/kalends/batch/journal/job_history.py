@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from kalends.batch.journal import job_journal
+from kalends.batch.journal.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
 from kalends.contract.history_calls import PastBy
 from kalends.core.errors import Unavailable
-from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
 
 T = TypeVar("T")
 

@@ -14,15 +14,16 @@ from kalends.broker.coordination.decision_record import (
     encode_record,
 )
 from kalends.broker.reconciliation.recognition import Live
-from kalends.contract.messages import Mark
-from kalends.core.clock import ASTRAY_MS
-from kalends.core.errors import Problem
-from kalends.stores.sqlite import script_table
-from kalends.stores.sqlite.maintenance import RECOVERING
-from kalends.stores.sqlite.register.request_rows import (
+from kalends.broker.register import script_table
+from kalends.broker.register.request_rows import (
     COLUMNS,
     of_columns,
 )
+from kalends.contract.messages import Mark
+from kalends.core.clock import ASTRAY_MS
+from kalends.core.errors import Problem
+from kalends.stores.sqlite.maintenance import RECOVERING
+from kalends.stores.sqlite.sqlite_file import read_meta, write_meta
 
 
 def remember(connection: sqlite3.Connection, op: Remember) -> None:
@@ -60,13 +61,12 @@ def position_of(connection: sqlite3.Connection, life: str) -> int | None:
 
 def is_put_back(connection: sqlite3.Connection) -> bool:
     """Whether the register has forgotten something, and is not compared with all its sites yet."""
-    found = connection.execute("select value from meta where name = ?", (RECOVERING,)).fetchone()
-    return bool(found and found[0])
+    return bool(read_meta(connection, RECOVERING))
 
 
 def put_back(connection: sqlite3.Connection) -> None:
     """Take no new requests, and give up none, until `made_good`."""
-    connection.execute("insert or replace into meta values (?, 1)", (RECOVERING,))
+    write_meta(connection, RECOVERING, 1)
 
 
 def made_good(
@@ -137,16 +137,13 @@ def retire(connection: sqlite3.Connection, name: str, me: str) -> None:
 
 def secret(connection: sqlite3.Connection) -> str:
     """From what everything is derived that proves the register's word to sites; told to nobody."""
-    (value,) = connection.execute("select value from meta where name = 'secret'").fetchone()
-    return str(value)
+    return str(read_meta(connection, "secret"))
 
 
 def identity(connection: sqlite3.Connection) -> str:
     """Return the register's identity among all registers: drawn at random when its file was made."""
-    (value,) = connection.execute("select value from meta where name = 'register'").fetchone()
-    return str(value)
+    return str(read_meta(connection, "register"))
 
 
 def clock_bound(connection: sqlite3.Connection) -> int:
-    row = connection.execute("select value from meta where name = 'clock'").fetchone()
-    return int(row[0]) if row else 0
+    return int(read_meta(connection, "clock"))

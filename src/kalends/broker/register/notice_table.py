@@ -13,12 +13,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kalends.notices.letter import Letter
+from kalends.notices.letter_table import store_letter
 from kalends.notices.request_notice import RequestNotice
-from kalends.stores.sqlite.letter_table import LETTERS, store_letter
 
-NOTICES: Final = (
-    LETTERS
-    + """
+NOTICES: Final = """
 create table notice (
     number integer primary key autoincrement,
     client text not null,
@@ -34,7 +32,6 @@ create table notice_address (
     primary key (client, receiver)
 ) without rowid;
 """
-)
 """No number of a notice is used twice: who is late with letters of an old one must not take a new one."""
 
 

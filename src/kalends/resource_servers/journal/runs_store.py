@@ -19,7 +19,7 @@ from kalends.agents.records import RunRecord
 from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.contract import calls
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.privacy import make_private, shut_others_out
+from kalends.stores.sqlite.sqlite_file import make_private, shut_others_out
 
 APPLICATION_ID: Final = 0x6B6C7272
 """``klrr``: a file with another one is not ours, and left alone."""

@@ -16,20 +16,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
+from kalends.broker.register import (
+    job_starts,
+    lives,
+    request_reads,
+    request_rows,
+    request_writes,
+)
+from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
 from kalends.core.identifiers import request_id
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Alternative, Request, Term
-from kalends.stores.sqlite.register import (
-    job_starts,
-    lives,
-    request_reads,
-    request_rows,
-    request_writes,
-    tables,
-)
 
 REQUEST = Request(
     alternatives=(Alternative(terms=(Term(resource="sdsc/sp2"),)),),
@@ -53,7 +53,6 @@ def record_of(rid: str, key: str, owner: str = OWNERS[0], *, reservation: str = 
         stamp=1,
         owner=owner,
         reservation=reservation or rid,
-        secret="s" * 16,
         created_ms=1_800_000_000_000,
         spec=Spec(request=REQUEST),
     )
@@ -310,7 +309,7 @@ class RegisterMachine(RuleBasedStateMachine):
         self.replicas[0].execute("pragma journal_mode = wal")
         for replica in self.replicas:
             replica.execute("pragma synchronous = off")
-        self.replicas[0].executescript(tables.SCHEMA)
+        self.replicas[0].executescript(SCHEMA)
         self.twin = Twin()
 
     @rule(replica=st.integers(0, 1), batch=st.lists(operations(), min_size=1, max_size=6))
@@ -350,7 +349,7 @@ TestRegister.settings = settings(max_examples=25, stateful_step_count=20)
 @pytest.fixture
 def connection() -> sqlite3.Connection:
     made = sqlite3.connect(":memory:", isolation_level=None)
-    made.executescript(tables.SCHEMA)
+    made.executescript(SCHEMA)
     return made
 
 

@@ -25,14 +25,14 @@ from kalends.broker.coordination.decision_record import (
     decode_parts,
     encode_parts,
 )
-from kalends.contract.calls import PlacedEnd
-from kalends.core.identifiers import minted_ms
-from kalends.stores.sqlite.register.request_rows import (
+from kalends.broker.register.request_rows import (
     changing,
     history,
     registered,
     row,
 )
+from kalends.contract.calls import PlacedEnd
+from kalends.core.identifiers import minted_ms
 
 BY_ITSELF: Final = ("exit", "limit")
 """Ends of jobs that nobody has ended, and nothing: they are done."""

@@ -6,13 +6,14 @@ table      rows
 journal    every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
 stake      for each request that is needed: the journal row that is true now; whether all have locked it
 reclaim    each time that the owner has taken back, by its key
+register   each register that has been heard of
 node_grant each reservation that a batch system has been asked for
 meta       name and value: owner, secret, epoch, horizon_s, draining, recovering, time surely passed
 life       each opening: its random name, and the journal's position then
-letter     notices that wait to be sent
 ========== =================================================================================
 
-The tables of jobs are in `job_journal`, those of what jobs used in batch systems in `slot_table`.
+The tables of jobs are in `kalends.batch.journal.job_journal`, those of what jobs used in batch systems in
+`slot_table`, letters that wait to be sent in `kalends.notices.letter_table`.
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
 tells what is in the tables. Rows that are true no more are pruned from the front when they are old.
@@ -32,8 +33,14 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from kalends.batch.journal import job_journal
+from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.core.errors import StoreDamaged
+from kalends.notices import letter_table
 from kalends.notices.letter import Letter
+from kalends.notices.letter_table import LettersDone
+from kalends.resource_servers.journal import slot_table
+from kalends.resource_servers.journal.slot_table import SlotFact
 from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     Stake,
@@ -69,11 +76,7 @@ from kalends.resource_servers.participation.registers import (
     RegisterStored,
     decode_register,
 )
-from kalends.stores.sqlite import job_journal, letter_table, slot_table
-from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
-from kalends.stores.sqlite.letter_table import LettersDone
 from kalends.stores.sqlite.maintenance import RECOVERING
-from kalends.stores.sqlite.slot_table import SlotFact
 from kalends.stores.sqlite.sqlite_file import (
     StoreFile,
     StoreKind,
@@ -84,27 +87,7 @@ from kalends.stores.sqlite.sqlite_file import (
 
 T = TypeVar("T")
 
-LIVES: Final = """
-create table life (number integer primary key, life text not null, seq integer not null);
-insert into meta values ('secret', lower(hex(randomblob(32))));
-"""
-RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
-
-GRANTS: Final = "create table node_grant (number integer primary key, body blob not null);"
-
-FORGETTING: Final = """
-alter table stake add column forgotten integer not null default 0;
-delete from meta where name = 'horizon_s';
-"""
-"""To version 3. Time was closed by the clock alone: what is closed may lie ahead. What it kept out, visits
-that come a day late, speak an older version of the protocol."""
-REGISTERS: Final = "create table register (id text primary key, body blob not null) without rowid;"
-
-KIND: Final = StoreKind(
-    name="site",
-    application_id=0x6B6C7331,  # "kls1"
-    version=8,
-    schema="""
+CLAIMS: Final = """
 create table journal (
     seq   integer primary key,
     at_ms integer not null,
@@ -118,27 +101,15 @@ create table stake (
     ends_at   integer not null,
     forgotten integer not null default 0
 ) without rowid;
+create table reclaim (key text primary key, body blob not null) without rowid;
+create table register (id text primary key, body blob not null) without rowid;
+create table node_grant (number integer primary key, body blob not null);
 create table meta (name text primary key, value not null) without rowid;
+insert into meta values ('secret', lower(hex(randomblob(32))));
+create table life (number integer primary key, life text not null, seq integer not null);
 """
-    + RECLAIMS
-    + REGISTERS
-    + LIVES
-    + job_journal.SCHEMA
-    + job_journal.CHARGES
-    + letter_table.LETTERS
-    + GRANTS
-    + slot_table.SLOTS,
-    upgrades={
-        1: RECLAIMS,  # To version 2: owners can take slots back.
-        # To version 3; stakes know their register, but those from before have none; registers are known.
-        2: FORGETTING + REGISTERS + LIVES,
-        3: job_journal.SCHEMA,  # To version 4: machines run jobs.
-        4: job_journal.CHARGES,  # To version 5: jobs are charged, and listed by submission.
-        5: letter_table.LETTERS,  # To version 6: users are told by notices.
-        6: GRANTS,  # To version 7: batch systems stand behind resources.
-        7: slot_table.SLOTS,  # To version 8: what jobs used in batch systems is imported.
-    },
-)
+
+SCHEMA: Final = CLAIMS + job_journal.SCHEMA + letter_table.LETTERS + slot_table.SLOTS
 
 STAND: Final = (
     "insert into stake (rid, seq, ends_at) values (?, ?, ?) on conflict (rid)"
@@ -498,3 +469,12 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
         f"request {rid} is in the journal, but not among the claim sets" for rid in standing
     ]
     return problems
+
+
+KIND: Final = StoreKind(
+    name="site",
+    application_id=0x6B6C7331,  # "kls1"
+    version=1,
+    schema=SCHEMA,
+    problems_of=problems_of,
+)

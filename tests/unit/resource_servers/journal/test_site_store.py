@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from store_support import fact, rid, stake
 
+from kalends.resource_servers.journal.site_store import DRAINING, KIND, Prune, Setting, SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import (
     Stake,
     StakeDropped,
@@ -19,7 +20,12 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     stored,
 )
 from kalends.resource_servers.participation.memory.sure_time import TimePassed
-from kalends.stores.sqlite.journal import DRAINING, Prune, Setting, SiteStore
+from kalends.resource_servers.participation.reclaims.reclaims import (
+    ReclaimDropped,
+    Reclaimed,
+    decode_reclaim,
+    stored_reclaim,
+)
 from kalends.stores.sqlite.maintenance import doctor
 
 
@@ -106,6 +112,16 @@ def test_what_all_have_locked_stays_so_over_later_facts_and_openings(store: Site
     assert reopened(store).load().forgotten == []
 
 
+def test_a_reclaim_is_stored_anew_and_dropped_by_its_key(store: SiteStore) -> None:
+    pump = Reclaimed("the-key", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump", (rid(0),))
+    other = Reclaimed("another-key", "sdsc/sp2", 0, 60, 0, 10)
+    store.apply([stored_reclaim(pump), stored_reclaim(other)], 1)
+    later = Reclaimed("the-key", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump", (rid(0), rid(1)))
+    store.apply([stored_reclaim(later), ReclaimDropped("another-key")], 2)
+    assert reopened(store).load().reclaims == [later]
+    assert decode_reclaim(stored_reclaim(later).body) == later
+
+
 def test_settings_are_kept(store: SiteStore) -> None:
     assert store.setting(DRAINING) == 0
     connection = store.file.connection
@@ -141,7 +157,7 @@ def test_pruning_keeps_what_is_true_and_what_is_young(store: SiteStore) -> None:
 def test_pruning_goes_through_all_rows_in_bounded_steps(
     store: SiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kalends.stores.sqlite.journal.PRUNE_ROWS_MAX", 7)
+    monkeypatch.setattr("kalends.resource_servers.journal.site_store.PRUNE_ROWS_MAX", 7)
     for at_ms in range(10):
         store.apply([fact(number) for number in range(5)], at_ms)
     connection = store.file.connection
@@ -201,7 +217,7 @@ def test_what_many_stakes_have_in_common_is_loaded_once(store: SiteStore) -> Non
 
 def test_doctor_finds_a_clock_that_is_behind_what_the_site_has_counted(store: SiteStore) -> None:
     store.apply([TimePassed(int(time.time() * 1_000), 1, 1)], 1)
-    assert doctor(store.file.path) == []
+    assert doctor(store.file.path, [KIND]) == []
     store.apply([TimePassed(int(time.time() * 1_000) + 3_600_000, 1, 1)], 1)
-    (found,) = doctor(store.file.path)
+    (found,) = doctor(store.file.path, [KIND])
     assert "behind" in found

@@ -20,26 +20,84 @@ from kalends.broker.coordination.decision_record import (
     Unreadable,
 )
 from kalends.broker.reconciliation.recognition import Live
+from kalends.broker.register import (
+    lives,
+    notice_table,
+    request_reads,
+    request_writes,
+    script_table,
+)
+from kalends.broker.register.notice_table import ForgetAddress, KeepAddress, MakeLetters, PostNotice
+from kalends.broker.register.script_table import Named
 from kalends.core.errors import Problem, Unavailable
-from kalends.stores.sqlite import letter_table, notice_table, script_table
+from kalends.notices import letter_table
+from kalends.notices.letter_table import LettersDone
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit
-from kalends.stores.sqlite.letter_table import LettersDone
-from kalends.stores.sqlite.notice_table import ForgetAddress, KeepAddress, MakeLetters, PostNotice
-from kalends.stores.sqlite.register import lives, request_reads, request_writes, tables
-from kalends.stores.sqlite.script_table import Named
 from kalends.stores.sqlite.sqlite_file import StoreFile, StoreKind, open_store
+
+REQUESTS: Final = """
+create table request (
+    rid         text primary key,
+    client      text not null,
+    key         text not null,
+    reservation text not null,
+    att         integer not null,
+    state       text not null,
+    owner       text not null,
+    done        integer not null,
+    body        blob,
+    unique (client, key)
+) without rowid;
+create index request_pending on request (owner) where done = 0;
+create index request_change on request (reservation) where reservation != rid;
+create index request_client on request (client, rid);
+"""
+
+STARTS: Final = """
+create table start (
+    rid    text primary key,
+    site   text not null,
+    places text not null,
+    again  integer not null default 0
+) without rowid;
+create index start_open on start (rid) where site = '';
+create index start_again on start (rid) where again = 1;
+"""
+"""Of jobs that start at most once: where, "" if they may still start at any of the sites `places`. And
+whether one may run at its site, and starts again elsewhere if that is lost."""
+
+ENDINGS: Final = """
+create table ending (rid text primary key, at integer not null, body blob not null) without rowid;
+create index ending_at on ending (at);
+"""
+"""Of jobs that were placed: when and how they ended."""
+
+LIVES: Final = """
+create table meta (name text primary key, value not null) without rowid;
+insert into meta values ('register', lower(hex(randomblob(16))));
+insert into meta values ('secret', lower(hex(randomblob(32))));
+create table replica (owner text primary key, beats integer not null) without rowid;
+create table site (
+    name     text primary key,
+    life     text not null,
+    position integer not null,
+    proof    text not null
+) without rowid;
+create table life (life text primary key, position integer not null) without rowid;
+"""
+
+SCHEMA: Final = (
+    REQUESTS
+    + script_table.SCHEMA
+    + STARTS
+    + ENDINGS
+    + LIVES
+    + letter_table.LETTERS
+    + notice_table.NOTICES
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-KIND: Final = StoreKind(
-    name="broker",
-    application_id=0x6B6C7362,  # "klsb"
-    version=7,
-    schema=tables.SCHEMA,
-    shared=True,
-    upgrades=tables.UPGRADES,
-)
 
 
 class LeaseRenewal(NamedTuple):
@@ -240,3 +298,13 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
         if len(problems) == PROBLEMS_MAX:
             break
     return problems
+
+
+KIND: Final = StoreKind(
+    name="broker",
+    application_id=0x6B6C7362,  # "klsb"
+    version=1,
+    schema=SCHEMA,
+    shared=True,
+    problems_of=problems_of,
+)

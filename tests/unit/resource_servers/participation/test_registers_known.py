@@ -1,8 +1,6 @@
-"""Every register has an identity of its own, and sites know whose a reservation is."""
+"""Sites know of which register a reservation is."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import msgspec
 from site_agent_support import NEAR, AgentSite, ask, dispatch
@@ -12,35 +10,9 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.scripts import Stop, asked_for
 from kalends.resource_servers.participation.claims.claim_sets import decode_stake, stored
-from kalends.stores.sqlite.register import lives, tables
-from kalends.stores.sqlite.register_file import KIND
-from kalends.stores.sqlite.sqlite_file import StoreKind, open_store
 
 OURS = "1" * 32
 THEIRS = "2" * 32
-
-
-def identity(path: Path, kind: StoreKind = KIND) -> str:
-    file = open_store(path, kind, "npaci")
-    try:
-        return lives.identity(file.connection)
-    finally:
-        file.close()
-
-
-def test_a_register_keeps_its_identity_and_no_other_has_it(tmp_path: Path) -> None:
-    one, other = (identity(tmp_path / name) for name in ("one", "other"))
-    assert one != other
-    assert identity(tmp_path / "one") == one
-    m.Welcome(register=one)
-
-
-def test_a_register_from_before_gets_an_identity_and_keeps_it(tmp_path: Path) -> None:
-    path = tmp_path / "old"
-    later = KIND.schema[KIND.schema.index(tables.IDENTITY) :]
-    schema = KIND.schema.replace(later, "")
-    open_store(path, KIND._replace(version=2, schema=schema), "npaci").close()
-    assert identity(path) == identity(path)
 
 
 def made_by(site: Site, source: str, number: int) -> str:

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from msgspec import structs
+
 from kalends.broker.coordination.decision_record import (
     FORGOTTEN,
     Adopt,
@@ -37,8 +39,9 @@ from kalends.broker.coordination.decision_record import (
     Telling,
     encode_record,
 )
-from kalends.stores.sqlite import notice_table, script_table
-from kalends.stores.sqlite.register.job_starts import (
+from kalends.broker.coordination.occasions import on_nodes
+from kalends.broker.register import notice_table, script_table
+from kalends.broker.register.job_starts import (
     assemble,
     give_up,
     note_began,
@@ -46,7 +49,7 @@ from kalends.stores.sqlite.register.job_starts import (
     permit,
     start_no_more,
 )
-from kalends.stores.sqlite.register.request_rows import (
+from kalends.broker.register.request_rows import (
     BY_KEY,
     changing,
     first_row,
@@ -54,7 +57,9 @@ from kalends.stores.sqlite.register.request_rows import (
     registered,
     row,
 )
-from kalends.stores.sqlite.register.slot_losses import note_nodes
+
+NOTICES_MAX: Final = 10
+"""Notices of one resource of one reservation: of a node that fails again and again, its user has enough."""
 
 
 def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Registered]:
@@ -314,6 +319,31 @@ def _settle(
     return registered(op, False, row(connection, op.rid))
 
 
+def _note_nodes(connection: sqlite3.Connection, op: NoteNodes) -> Registered:
+    """Write down the report with the highest number, and a notice if the count has changed."""
+    found = row(connection, op.rid)
+    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
+        return registered(op, False, found)
+    units = sum(want.units for want in found.wants if want.resource == op.resource)
+    known = found.nodes_out.get(op.resource)
+    if op.site not in found.chosen or not units:
+        return Registered(op, False, found)
+    if known is not None and op.lack.number <= known.number:
+        return Registered(op, False, found)
+    lack = structs.replace(
+        op.lack, nodes=min(op.lack.nodes, units), told=known.told if known is not None else 0
+    )
+    if lack.nodes != (known.nodes if known is not None else 0) and lack.told < NOTICES_MAX:
+        lack = structs.replace(lack, told=lack.told + 1)
+        notice_table.post_notice(connection, on_nodes(found, op.resource, lack))
+    found.nodes_out = {**found.nodes_out, op.resource: lack}
+    body = encode_record(structs.replace(found, started=None, ended=None))
+    connection.execute(
+        "update request set body = ? where rid = ? and state = 'commit'", (body, op.rid)
+    )
+    return Registered(op, True, found)
+
+
 _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = {
     Begin: _begin,
     Note: _note,
@@ -331,7 +361,7 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Assemble: assemble,
     GiveUp: give_up,
     NoteBegan: note_began,
-    NoteNodes: note_nodes,
+    NoteNodes: _note_nodes,
     Recover: _recover,
 }
 

@@ -16,20 +16,18 @@ from kalends.broker.coordination.decision_record import (
     Spec,
     encode_record,
 )
-from kalends.core.identifiers import request_id
-from kalends.core.requests import Alternative, Request, Term
-from kalends.notices.request_notice import Occasion, RequestNotice
-from kalends.stores.sqlite import script_table
-from kalends.stores.sqlite.notice_table import (
+from kalends.broker.register import request_writes
+from kalends.broker.register.broker_store import KIND
+from kalends.broker.register.notice_table import (
     KeepAddress,
     NoticeAddress,
-    addresses_of,
     keep_address,
     post_notice,
     waiting_notices,
 )
-from kalends.stores.sqlite.register import request_writes, tables
-from kalends.stores.sqlite.register_file import KIND
+from kalends.core.identifiers import request_id
+from kalends.core.requests import Alternative, Request, Term
+from kalends.notices.request_notice import Occasion, RequestNotice
 from kalends.stores.sqlite.sqlite_file import open_store
 
 ANN = NoticeAddress("ann", "", "UTC", 1)
@@ -119,15 +117,3 @@ def test_who_has_many_waiting_keeps_nobody_else_from_being_told(
     post_notice(connection, RequestNotice(id="bobs", user="bob", occasion="moved", at_s=1))
     found = waiting_notices(connection, 5, 10).notices.values()
     assert [each.id for each in found] == ["0", "1", "2", "3", "4", "bobs"]
-
-
-def test_a_store_from_before_there_were_notices_gets_their_tables(tmp_path: Path) -> None:
-    before = (tables.REQUESTS, script_table.SCHEMA, tables.IDENTITY, tables.STARTS,
-              tables.ENDINGS, tables.AGAIN)  # fmt: skip
-    path = tmp_path / "old.sqlite"
-    open_store(path, KIND._replace(version=6, schema="".join(before), upgrades={}), "npaci").close()
-    file = open_store(path, KIND, "npaci")
-    assert keep_address(file.connection, KeepAddress(ANN, 8)) == 1
-    assert addresses_of(file.connection, "ann") == (ANN,)
-    assert waiting(file.connection) == []
-    file.close()

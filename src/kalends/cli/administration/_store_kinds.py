@@ -1,0 +1,10 @@
+"""The kinds of stores that servers keep in files."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.broker.register import broker_store
+from kalends.resource_servers.journal import site_store
+
+KINDS: Final = (broker_store.KIND, site_store.KIND)
