@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import kalends
-from kalends.backends.psij.desk_line import MODULE
+from kalends.backends.desks.desk_line import MODULE
 from kalends.contract.job_calls import JobView
 from kalends.core.jobs import JobRequest
 from tests.processes.facility import broker_text, write

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.backends.psij.check_up import check_handing_over
+from kalends.backends.desks.check_up import check_handing_over
 from kalends.batch.shepherds import linux
 from kalends.core.errors import InvalidInput, NotAllowed, RefusalCode
 from kalends.core.jobs import JobRequest
@@ -103,7 +103,7 @@ async def test_a_home_in_which_no_job_can_be_handed_over_is_named_before_and_aft
     site = load_configuration(path.read_text(), path.parent).site
     assert site is not None
     (handed,) = handed_over_of(site)
-    checked = (handed.executor, {"ann": far.user}, handed.environment)
+    checked = (handed.access, {"ann": far.user}, handed.environment)
     assert (await check_handing_over(*checked)).problems == []
     written = [each for each in (far.home / ".kalends").rglob("*") if each.is_file()]
     assert written == [], "nothing is left of what was tried"

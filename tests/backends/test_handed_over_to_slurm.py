@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.far_site import FAR, FarSite, far_site
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
 
 pytest.importorskip("psij")
 

@@ -13,9 +13,9 @@ import pytest
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
 from kalends.core.jobs import JobRequest
+from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.far_site import FAR, FarSite, far_site
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
 
 pytestmark = [pytest.mark.xdist_group("batch-jobs"), pytest.mark.needs_slurm]
 

@@ -17,8 +17,6 @@ from typing import Final
 
 from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.backends.command_runner import CommandRunner, after
-from kalends.backends.gridengine import accounts, printed
-from kalends.backends.gridengine.printed import AdvanceReservation, MasterClock, Queue
 from kalends.backends.records import (
     FinishedJob,
     ListFinishedJobs,
@@ -26,6 +24,8 @@ from kalends.backends.records import (
     SystemState,
     Traits,
 )
+from kalends_gridengine import accounts, printed
+from kalends_gridengine.printed import AdvanceReservation, MasterClock, Queue
 
 TRAITS: Final = Traits(
     late_write_s=10,

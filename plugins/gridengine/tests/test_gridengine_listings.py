@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kalends.backends.adapter import SystemSilent
-from kalends.backends.gridengine import printed
 from kalends.backends.records import SystemJob, SystemReservation, UnwellNode
+from kalends_gridengine import printed
 
 QUEUES = """<?xml version='1.0'?>
 <job_info  xmlns:xsd="http://arc.liv.ac.uk/repos/darcs/sge/source/dist/util/resources/schemas/qstat/qstat.xsd">

@@ -1,9 +1,9 @@
 """A process of one user, through which a site hands jobs over to a batch system and follows them.
 
 It becomes the user before it reads any request, so all that it submits, reads and cancels is the user's. All
-its knowledge is in the folders of the attempts: when it dies, the next one continues. PSI/J's state of a job
-is only a hint, because PSI/J reports a job that it does not find as done; the job's own script records its
-end. A Slurm is reached through its own commands, without PSI/J.
+its knowledge is in the folders of the attempts: when it dies, the next one continues. The state of a
+job in the system is only a hint, because some systems report a job that they do not find as done; the job's
+own script records its end.
 """
 
 from __future__ import annotations
@@ -19,22 +19,21 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO, Final
 
-from kalends.backends.psij import wire
-from kalends.backends.psij.attempts import NATIVE, OUTPUT, AttemptFolder, why_not_writable
-from kalends.backends.psij.handed_over import (
-    BY_COMMANDS,
+from kalends.backends.desks import wire
+from kalends.backends.desks.attempts import NATIVE, OUTPUT, AttemptFolder, why_not_writable
+from kalends.backends.desks.handed_over import (
     CANNOT_ENTER,
     FOLDER,
     RUN,
     SCRIPT,
-    Executor,
     HandedOver,
     JobLaunch,
     NoAnswer,
     NotTaken,
+    QueueAccess,
     run_text,
 )
-from kalends.backends.slurm.own_queue import SlurmQueue
+from kalends.backends.kinds import kind_named
 
 CANNOT: Final = "jobs cannot be handed over from the home of their user"
 LOOK_S: Final = 0.5
@@ -68,10 +67,10 @@ class Attempt:
 class Desk:
     """All attempts of one user on one machine; `say` writes one line to the site."""
 
-    def __init__(self, executor: Executor, launch: JobLaunch, home: str, out: BinaryIO) -> None:
-        self._executor = executor
+    def __init__(self, access: QueueAccess, launch: JobLaunch, home: str, out: BinaryIO) -> None:
+        self._access = access
         self._home = home
-        machine = f"{executor.site}.{executor.machine}"
+        machine = f"{access.site}.{access.machine}"
         self._folders = os.path.join(home, FOLDER, machine)
         self._head = f"kal.{machine}"
         self._out = out
@@ -166,7 +165,7 @@ class Desk:
         folder = attempt.folder
         if job.script:
             folder.write(SCRIPT, job.script, 0o700)
-        local = self._executor.name == "local"
+        local = self._launch.numbers_processes
         folder.write(RUN, run_text(job, folder.path, self._home, local=local), 0o700)
 
     def _launch_it(self, attempt: Attempt, job: HandedOver) -> None:
@@ -181,7 +180,7 @@ class Desk:
         except NotTaken as error:
             # A lost answer is not a refusal; but from here on the attempt never begins.
             if folder.take_turn():
-                folder.close("not-started", f"{self._executor.system} refused it: {error}")
+                folder.close("not-started", f"{self._access.system} refused it: {error}")
         else:
             folder.write(NATIVE, attempt.native)
         attempt.unanswered = None
@@ -261,7 +260,7 @@ class Desk:
 
     def _missed(self, attempt: Attempt, said: str) -> None:
         """Report an attempt that has vanished from the system without a record of its end."""
-        folder, system = attempt.folder, self._executor.system
+        folder, system = attempt.folder, self._access.system
         words = f"{system} no longer has it" + (f": {said}" if said else "")
         if folder.take_turn():
             folder.close("not-started", words)
@@ -324,7 +323,7 @@ class Desk:
         with contextlib.suppress(OSError):
             for name in os.listdir(self._folders):
                 folder = AttemptFolder(os.path.join(self._folders, name))
-                if name not in self._attempts and folder.old(self._executor.keep_s):
+                if name not in self._attempts and folder.old(self._access.keep_s):
                     folder.remove()
 
 
@@ -339,30 +338,27 @@ def _become(user: str) -> None:
         raise PermissionError(f"jobs of {user} are handed over as {user} only, never as root")
 
 
-def _launch_of(executor: Executor) -> JobLaunch:
-    if executor.name == BY_COMMANDS:
-        return SlurmQueue(executor)
-    import psij  # noqa: F401  # Reports that PSI/J itself is missing.
-    from kalends.backends.psij.launch import Launch
-
-    return Launch(executor)
+def _launch_of(access: QueueAccess) -> JobLaunch:
+    queue = kind_named(access.kind).queue
+    assert queue is not None
+    return queue.launch(access)
 
 
 def main() -> None:
     """Serve the site at the other end of standard input, until that ends."""
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # The output of PSI/J is not for the site.
+    os.dup2(2, 1)  # The output of plug-ins is not for the site.
     lines = sys.stdin.buffer
     first = wire.decode_wish(lines.readline(wire.LINE_BYTES_MAX))
     assert isinstance(first, wire.OpenDesk)
     try:
-        launch = _launch_of(first.executor)
+        launch = _launch_of(first.access)
         _become(first.user)
-        desk = Desk(first.executor, launch, os.environ["HOME"], out)
+        desk = Desk(first.access, launch, os.environ["HOME"], out)
         version = launch.version
     except Exception as error:
-        reached = "Slurm" if first.executor.name == BY_COMMANDS else "PSI/J"
-        out.write(wire.encode(wire.DeskReady("", f"{reached} cannot be used: {error}")) + b"\n")
+        said = f"{first.access.reached_by} cannot be used: {error}"
+        out.write(wire.encode(wire.DeskReady("", said)) + b"\n")
         out.flush()
         return
     desk.say(wire.DeskReady(version, cannot=desk.cannot_hand_over()))
@@ -371,7 +367,7 @@ def main() -> None:
         desk.hear(wire.decode_wish(line))
     # Current submissions are finished first, so that their numbers are known; later requests wait.
     desk.finish()
-    os._exit(0)  # Do not wait for threads of PSI/J.
+    os._exit(0)  # Do not wait for threads of plug-ins.
 
 
 if __name__ == "__main__":

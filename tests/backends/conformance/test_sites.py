@@ -11,8 +11,8 @@ from kalends.backends.names import name_of
 from kalends.contract.messages import PeerAsk
 from kalends.core.errors import KalendsError, NoCommonTime, Unavailable
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
-from tests.backends.owners import BOTH, CLUSTER, Owners
-from tests.backends.system_at_hand import HOUR_S, Slots, put_over, time_passes, until
+from tests.backends.conformance.owners import BOTH, CLUSTER, Owners
+from tests.backends.conformance.system_at_hand import HOUR_S, Slots, put_over, time_passes, until
 
 pytestmark = pytest.mark.xdist_group("batch-systems")
 

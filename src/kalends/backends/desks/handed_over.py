@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from shlex import quote
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -14,7 +14,6 @@ FOLDER: Final = ".kalends/handed-over"
 """In the home of each user; the nodes see it."""
 
 SCRIPT, RUN = "script", "run"
-BY_COMMANDS: Final = "slurm's commands"
 
 CANNOT_ENTER: Final = "cannot enter"
 """The beginning of the reason if a job was not started because its directory does not exist."""
@@ -79,23 +78,26 @@ class HandedOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str = ""
 
 
-class Executor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The owner's settings for reaching the batch system; `look_s` is the pause between two looks."""
+class QueueAccess(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The owner's settings for the queue of a batch system; `look_s` is the pause between two looks."""
 
-    name: str
-    """PSI/J's executor for the system; or `BY_COMMANDS` for a Slurm, which is reached by its own commands."""
+    kind: str
+    """The kind of batch system, as in the configuration of the site."""
+    reached_by: str
+    """What the site submits with, for people."""
     system: str
     """The owner's name of the batch system."""
     site: str
     machine: str
     look_s: int
-    queue: str = ""
-    project: str = ""
-    attributes: dict[str, str | int | float | bool] = {}
+    foresees: bool = False
+    """Whether it predicts starts."""
+    settings: dict[str, Any] = {}
+    """The settings of the kind, as JSON has them."""
     options: tuple[str, ...] = ()
-    """Options of ``sbatch``, added for every job."""
+    """Options of the command that submits, added for every job."""
     answer_s_max: float = 6.0
-    """Time after which a command of Slurm counts as unanswered."""
+    """Time after which a command counts as unanswered."""
     keep_s: int = 30 * 86_400
     """How long folders of ended attempts are kept."""
 
@@ -106,6 +108,11 @@ class JobLaunch(Protocol):
     @property
     def version(self) -> str:
         """Return the version by which it is reached, for people; raises `NotTaken` if that does not work."""
+        ...
+
+    @property
+    def numbers_processes(self) -> bool:
+        """Whether the number of a job is that of a process on this host."""
         ...
 
     def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kalends.backends.records import SystemReservation
-from tests.backends.owners import BOTH, Owners
-from tests.backends.system_at_hand import HOUR_S, put_over, until
+from tests.backends.conformance.owners import BOTH, Owners
+from tests.backends.conformance.system_at_hand import HOUR_S, put_over, until
 
 pytestmark = pytest.mark.xdist_group("batch-adapters")
 

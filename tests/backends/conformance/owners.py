@@ -24,7 +24,7 @@ from kalends.client.client import Client
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import Configuration, configuration_of
 from kalends.serving.http.runner import Listener, Service, listen
-from tests.backends.system_at_hand import SystemAtHand, until
+from tests.backends.conformance.system_at_hand import SystemAtHand, until
 
 CLUSTER = "centre/cluster"
 BOTH = "centre/cluster:2 + lab/beam"

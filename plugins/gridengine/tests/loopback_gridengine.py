@@ -12,10 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kalends.demo.clusters.readiness import wait_until
 from tests.backends import own_hosts
 from tests.backends.own_hosts import OwnHosts
 from tests.support.patience import PATIENCE_S
+
+from kalends.demo.clusters.readiness import wait_until
 
 PROGRAMS: Final = Path("/usr/lib/gridengine")
 SHARED: Final = Path("/var/lib/gridengine")

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from kalends.backends.psij.attempts import EndKind
-from kalends.backends.psij.handed_over import Executor, HandedOver
+from kalends.backends.desks.attempts import EndKind
+from kalends.backends.desks.handed_over import HandedOver, QueueAccess
 from kalends.core import limits
 
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -25,7 +25,7 @@ class _DeskWord(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
 class OpenDesk(_DeskWord, frozen=True):
     """The first line, answered by `DeskReady`: the way to the system, and the user that the desk becomes."""
 
-    executor: Executor
+    access: QueueAccess
     user: str
 
 

@@ -15,13 +15,13 @@ import msgspec
 
 from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.backends.command_runner import CLEAN
-from kalends.backends.psij import wire
-from kalends.backends.psij.handed_over import Executor, HandedOver
+from kalends.backends.desks import wire
+from kalends.backends.desks.handed_over import HandedOver, QueueAccess
 
 AGAIN_S: Final = 2.0
 READY_S_MAX: Final = 60.0
 READ_S_MAX: Final = 30.0
-MODULE: Final = "kalends.backends.psij.desk"
+MODULE: Final = "kalends.backends.desks.desk"
 
 
 class DeskLine:
@@ -32,13 +32,13 @@ class DeskLine:
 
     def __init__(
         self,
-        executor: Executor,
+        access: QueueAccess,
         user: str,
         environment: Mapping[str, str],
         hear: Callable[[wire.News], None],
         failed: Callable[[str], None],
     ) -> None:
-        self._executor = executor
+        self._access = access
         self._user = user
         self._environment = environment
         self._hear = hear
@@ -190,7 +190,7 @@ class DeskLine:
     async def _greeted(self, process: asyncio.subprocess.Process) -> wire.DeskReady:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(wire.encode(wire.OpenDesk(self._executor, self._user)) + b"\n")
+        process.stdin.write(wire.encode(wire.OpenDesk(self._access, self._user)) + b"\n")
         try:
             async with asyncio.timeout(READY_S_MAX):
                 ready = wire.decode_told(await process.stdout.readline())

@@ -19,7 +19,7 @@ from kalends.backends.records import (
     SystemReservation,
 )
 from kalends.resource_servers.jobs.batch_desk import AT_ONCE
-from tests.backends.system_at_hand import (
+from tests.backends.conformance.system_at_hand import (
     HOUR_S,
     Bench,
     SystemAtHand,

@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kalends.backends.gridengine import printed
-from kalends.backends.gridengine.adapter import GridEngine
-from tests.backends.loopback_gridengine import SLOTS, LoopbackGridEngine
-from tests.backends.system_at_hand import until, with_changes
+from loopback_gridengine import SLOTS, LoopbackGridEngine
+from tests.backends.conformance.system_at_hand import until, with_changes
+
+from kalends_gridengine import printed
+from kalends_gridengine.adapter import GridEngine
 
 TIMEOUT_S: Final = 4.0
 STUBBORN: Final = "#!/bin/sh\ntrap '' TERM CONT XCPU\nwhile :; do sleep 0.2; done\n"

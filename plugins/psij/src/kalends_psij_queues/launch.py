@@ -10,7 +10,8 @@ from typing import Final
 from psij.executors.batch.batch_scheduler_executor import BatchSchedulerExecutorConfig
 
 import psij
-from kalends.backends.psij.handed_over import Executor, HandedOver, NotTaken
+from kalends.backends.desks.handed_over import HandedOver, NotTaken, QueueAccess
+from kalends_psij_queues.kind import PsijSettings
 
 PATIENT: Final = 1 << 30
 """Looks without an answer after which PSI/J counts all jobs as failed."""
@@ -27,13 +28,14 @@ LOOKS: Final = 2
 class Launch:
     """One executor of PSI/J. Thread-safe; PSI/J calls it back from threads of its own."""
 
-    def __init__(self, how: Executor) -> None:
-        self._how = how
+    def __init__(self, access: QueueAccess, settings: PsijSettings) -> None:
+        self._settings = settings
+        self.numbers_processes = settings.executor == "local"
         config = BatchSchedulerExecutorConfig(
-            queue_polling_interval=how.look_s, initial_queue_polling_delay=1,
+            queue_polling_interval=access.look_s, initial_queue_polling_delay=1,
             queue_polling_error_threshold=PATIENT,
         )  # fmt: skip
-        self._executor = psij.JobExecutor.get_instance(how.name, config=config)
+        self._executor = psij.JobExecutor.get_instance(settings.executor, config=config)
         self._executor.set_job_status_callback(self._hear)
         self._lock = threading.Lock()
         self._jobs: dict[str, psij.Job] = {}
@@ -50,13 +52,13 @@ class Launch:
 
     def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:
         """Submit a job; return its number in the system. Raises `NotTaken`."""
-        how = self._how
+        settings = self._settings
         attributes = psij.JobAttributes(
             duration=timedelta(seconds=job.limit_s),
-            queue_name=how.queue or None,
-            account=how.project or None,
+            queue_name=settings.queue or None,
+            account=settings.project or None,
         )
-        for key, value in how.attributes.items():
+        for key, value in settings.attributes.items():
             attributes.set_custom_attribute(key, value)
         spec = psij.JobSpec(
             "/bin/sh", [program], name=name, directory=Path(program).parent, attributes=attributes,
@@ -64,7 +66,7 @@ class Launch:
             environment={MARK: attempt},
         )  # fmt: skip
         asked = psij.Job(spec)
-        if how.name != SHORT_NAMES:
+        if settings.executor != SHORT_NAMES:
             setattr(asked, "name", name)  # noqa: B010  # The templates of PSI/J 0.9.11 look for it here.
         try:
             self._executor.submit(asked)
@@ -85,7 +87,7 @@ class Launch:
     def _attach(self, attempt: str, native: str) -> None:
         job = psij.Job()
         self._keep(attempt, job, native)
-        if self._how.name == "local" and not _is_ours(native, attempt):
+        if self.numbers_processes and not _is_ours(native, attempt):
             self._over(job, "")
             return
         try:
