@@ -63,7 +63,7 @@ layers: setup-test ## Lower floors import nothing of the higher; pure modules do
 	$(IN_VENV)/lint-imports
 
 unit: setup-test ## Unit and property tests
-	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property plugins/malleable/tests $(ARGS)
 
 published: setup-test ## Published figures of policies on real logs, to the last digit
 	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)

@@ -17,9 +17,9 @@ _OF_EXTRA = re.compile(r"""\s*([^;]+?)\s*;\s*extra\s*==\s*["']([^"']+)["']\s*"""
 _OURS = re.compile(r"kalends\[([^\]]+)\]")
 
 
-def install_command(extra: str) -> str:
+def install_command(extra: str, distribution: str = "kalends") -> str:
     """Return the command that installs the packages of `extra`; raises `LookupError` if there is no such."""
-    packages = " ".join(map(quote, dict.fromkeys(_packages(extra))))
+    packages = " ".join(map(quote, dict.fromkeys(_packages(extra, distribution))))
     if not packages:
         raise LookupError(extra)
     return f"{quote(sys.executable)} -m pip install {packages}"
@@ -33,13 +33,13 @@ def plug_in_command(name: str) -> str:
     return f"{quote(sys.executable)} -m pip install ./plugins/{name} (in a clone of kalends)"
 
 
-def _packages(extra: str) -> Iterator[str]:
-    for requirement in metadata.requires("kalends") or ():
+def _packages(extra: str, distribution: str) -> Iterator[str]:
+    for requirement in metadata.requires(distribution) or ():
         match = _OF_EXTRA.fullmatch(requirement)
         if match is None or match[2] != extra:
             continue
         if ours := _OURS.fullmatch(match[1]):
             for other in ours[1].split(","):
-                yield from _packages(other.strip())
+                yield from _packages(other.strip(), distribution)
         else:
             yield match[1]

@@ -75,7 +75,7 @@ class Started:
 
     def __init__(self, folder: Path, environment: dict[str, str], control: str, *more: str) -> None:
         self.folder = folder
-        command = [sys.executable, "-m", "kalends.malleable", malleable_programs.__file__]
+        command = [sys.executable, "-m", "kalends_malleable", malleable_programs.__file__]
         self.process = subprocess.Popen(
             [*command, "telling", str(folder), *more],
             env={**environment, "KALENDS_CONTROL": control},

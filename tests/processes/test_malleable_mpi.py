@@ -26,7 +26,7 @@ def started(
     environment: dict[str, str], ranks: int, *arguments: str | Path
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [MPIEXEC, "-n", str(ranks), sys.executable, "-m", "kalends.malleable", "--mpi", *arguments],
+        [MPIEXEC, "-n", str(ranks), sys.executable, "-m", "kalends_malleable", "--mpi", *arguments],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ import pytest
 from tests.processes import malleable_programs
 
 PROGRAMS = malleable_programs.__file__
-COMMAND = [sys.executable, "-m", "kalends.malleable"]
+COMMAND = [sys.executable, "-m", "kalends_malleable"]
 MARK = "KALENDS_TEST_MARK"
 
 

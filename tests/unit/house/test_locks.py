@@ -47,7 +47,9 @@ def asked_for(extras: list[str]) -> Iterator[Requirement]:
 
 def asked_for_by_plug_ins() -> Iterator[Requirement]:
     for path in (ROOT / "plugins").glob("*/pyproject.toml"):
-        for text in tomllib.loads(path.read_text())["project"]["dependencies"]:
+        project = tomllib.loads(path.read_text())["project"]
+        extras = project.get("optional-dependencies", {}).values()
+        for text in itertools.chain(project["dependencies"], *extras):
             requirement = Requirement(text)
             if requirement.name != "kalends":
                 yield requirement

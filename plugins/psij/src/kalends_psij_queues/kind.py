@@ -17,7 +17,7 @@ QueueIfAny = Annotated[str, Meta(pattern=whole(perhaps(QUEUE_PATTERN)))]
 
 
 class PsijSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Which executor of PSI/J a site uses, and what it says about all jobs."""
+    """Fields of ``[[site.batch_systems]]`` that only PSI/J has: its executor, and terms of all jobs."""
 
     executor: Queue
     queue: QueueIfAny = ""

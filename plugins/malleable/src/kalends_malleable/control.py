@@ -15,8 +15,8 @@ from typing import Final, Protocol
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import CONTROL_LINE_BYTES_MAX, RANKS_MAX
-from kalends.malleable.change_desk import ChangeDesk
-from kalends.malleable.control_lines import (
+from kalends_malleable.change_desk import ChangeDesk
+from kalends_malleable.control_lines import (
     LineBuffer,
     SizeDemand,
     SizeDenial,

@@ -1,9 +1,9 @@
 """Run a program that can change its size, as a job or for a trial without any server.
 
-    python -m kalends.malleable heat.py
-    python -m kalends.malleable heat.py --size 2 --changes 4@10,1@20 -- --rows 128
-    python -m kalends.malleable heat.py --checkpoint heat.npz --checkpoint-every 60 --restart
-    mpiexec -n 2 python -m kalends.malleable --mpi heat.py --changes 4@10
+    python -m kalends_malleable heat.py
+    python -m kalends_malleable heat.py --size 2 --changes 4@10,1@20 -- --rows 128
+    python -m kalends_malleable heat.py --checkpoint heat.npz --checkpoint-every 60 --restart
+    mpiexec -n 2 python -m kalends_malleable --mpi heat.py --changes 4@10
 
 The file defines `program(arguments)`, which returns a `Program`; docs/malleable.md shows one. As a job of
 a batch service the program receives changes from the socket in KALENDS_CONTROL, starts on as many ranks
@@ -22,12 +22,12 @@ from pathlib import Path
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.limits import CORES_MAX
 from kalends.extras import install_command
-from kalends.malleable.checkpoints import CheckpointFile, Checkpoints
-from kalends.malleable.control import SizeControl, Timetable, control_named_by
-from kalends.malleable.lead import run_shared
-from kalends.malleable.program import Program
-from kalends.malleable.program_file import program_in
-from kalends.malleable.run import RunOptions
+from kalends_malleable.checkpoints import CheckpointFile, Checkpoints
+from kalends_malleable.control import SizeControl, Timetable, control_named_by
+from kalends_malleable.lead import run_shared
+from kalends_malleable.program import Program
+from kalends_malleable.program_file import program_in
+from kalends_malleable.run import RunOptions
 
 
 class _OnStandardError:
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         program = program_in(given.program, given.arguments)
         options = _options(given, program, environment)
         if given.mpi:
-            _mpi()(program, options, [sys.executable, "-m", "kalends.malleable", *arguments])
+            _mpi()(program, options, [sys.executable, "-m", "kalends_malleable", *arguments])
         else:
             run_shared(program, options)
     except KalendsError as error:
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m kalends.malleable",
+        prog="python -m kalends_malleable",
         usage="%(prog)s [options] FILE [-- arguments of the program]",
         description="Run a program that can change its size.",
-        epilog="Example: python -m kalends.malleable heat.py --changes 2@10,4@20 -- --rows 128",
+        epilog="Example: python -m kalends_malleable heat.py --changes 2@10,4@20 -- --rows 128",
     )
     parser.add_argument(
         "program", type=Path, metavar="FILE", help="Python file that defines a function `program`"
@@ -97,11 +97,11 @@ def _parser() -> argparse.ArgumentParser:
 def _mpi() -> Callable[[Program, RunOptions, Sequence[str]], None]:
     """Return the function that runs a program over MPI; raises `InvalidInput` if MPI cannot be loaded."""
     try:
-        from kalends.malleable.mpi.ranks import run_mpi
+        from kalends_malleable.mpi.ranks import run_mpi
     except (ImportError, RuntimeError) as error:
         raise InvalidInput(
             f"MPI cannot be loaded: {error}",
-            remedy=f"{install_command('mpi')} mpich",
+            remedy=f"{install_command('mpi', 'kalends-malleable')} mpich",
         ) from None
     return run_mpi
 

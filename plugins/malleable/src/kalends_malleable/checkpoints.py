@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kalends.core.errors import InvalidInput, StoreDamaged
-from kalends.malleable.program import Program
-from kalends.malleable.rank import Values
+from kalends_malleable.program import Program
+from kalends_malleable.rank import Values
 
 VERSION: Final = 1
 ABOUT: Final = "kalends-about"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import STATE_BYTES_MAX
-from kalends.malleable.distributions import Range
+from kalends_malleable.distributions import Range
 
 Values = npt.NDArray[Any]
 

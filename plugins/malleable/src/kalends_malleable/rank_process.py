@@ -17,9 +17,9 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from kalends.malleable.distributions import Distribution
-from kalends.malleable.program import Program
-from kalends.malleable.rank import Piece, Rank, Unwound, Values, packed
+from kalends_malleable.distributions import Distribution
+from kalends_malleable.program import Program
+from kalends_malleable.rank import Piece, Rank, Unwound, Values, packed
 
 READY: Final = b"r"
 """A rank has started, or has entered the computation."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kalends.malleable.mpi.last_words import wait_until_read
+from kalends_malleable.mpi.last_words import wait_until_read
 
 LONG_S = 60.0
 

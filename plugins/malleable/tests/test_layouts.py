@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.malleable import Blocks, Cyclic
-from kalends.malleable.distributions import Distribution
-from kalends.malleable.mpi.layouts import (
+from kalends_malleable import Blocks, Cyclic
+from kalends_malleable.distributions import Distribution
+from kalends_malleable.mpi.layouts import (
     Layout,
     Pieces,
     edges_received,
@@ -16,7 +16,7 @@ from kalends.malleable.mpi.layouts import (
     received,
     sent,
 )
-from kalends.malleable.rank import Values
+from kalends_malleable.rank import Values
 
 distributions = st.builds(Blocks) | st.builds(Cyclic, st.integers(1, 5))
 sizes = st.integers(1, 7)

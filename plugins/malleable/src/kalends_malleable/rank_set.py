@@ -13,8 +13,8 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from kalends.malleable.rank_process import BARRIER, DONE, FAILED, PACKET_BYTES_MAX, SOP, Failure
-from kalends.malleable.run import RankFailed
+from kalends_malleable.rank_process import BARRIER, DONE, FAILED, PACKET_BYTES_MAX, SOP, Failure
+from kalends_malleable.run import RankFailed
 
 LEAVE_S: Final = 10.0
 """The time in which a rank must leave; its program may clean up in that time."""

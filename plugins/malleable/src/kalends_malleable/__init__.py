@@ -1,6 +1,6 @@
 """Programs that change their size while they run: ranks, their shared arrays, and SOPs.
 
-    from kalends.malleable import Array, Program, Rank, Stage
+    from kalends_malleable import Array, Program, Rank, Stage
 
     def relax(rank: Rank) -> None:
         u = rank.local("u")
@@ -17,18 +17,18 @@
             stages=[Stage(name="relax", sizes=[1, 2, 4], computation=relax)],
         )
 
-``python -m kalends.malleable FILE --changes 2@10,4@20`` tries it; see docs/malleable.md. The model is
+``python -m kalends_malleable FILE --changes 2@10,4@20`` tries it; see docs/malleable.md. The model is
 that of DRMS: J. E. Moreira, V. K. Naik, "Dynamic resource management on distributed systems using
 reconfigurable applications", IBM J. Res. Dev. 41(3), 1997.
 """
 
-from kalends.malleable.checkpoints import CheckpointFile, Checkpoints
-from kalends.malleable.control import ControlSocket, NoControl, Timetable
-from kalends.malleable.distributions import Blocks, Cyclic, Transfer, moves
-from kalends.malleable.lead import run_shared
-from kalends.malleable.program import Array, Program, Stage
-from kalends.malleable.rank import Piece, Rank
-from kalends.malleable.run import ProgramResult, RankFailed, RunOptions, SizeChange
+from kalends_malleable.checkpoints import CheckpointFile, Checkpoints
+from kalends_malleable.control import ControlSocket, NoControl, Timetable
+from kalends_malleable.distributions import Blocks, Cyclic, Transfer, moves
+from kalends_malleable.lead import run_shared
+from kalends_malleable.program import Array, Program, Stage
+from kalends_malleable.rank import Piece, Rank
+from kalends_malleable.run import ProgramResult, RankFailed, RunOptions, SizeChange
 
 __all__ = [
     "Array",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
 from kalends.core.errors import KalendsError
-from kalends.malleable.checkpoints import CheckpointFile, Checkpoints
-from kalends.malleable.control import NoControl, SizeControl
-from kalends.malleable.control_lines import SizeReply
-from kalends.malleable.rank import Values
+from kalends_malleable.checkpoints import CheckpointFile, Checkpoints
+from kalends_malleable.control import NoControl, SizeControl
+from kalends_malleable.control_lines import SizeReply
+from kalends_malleable.rank import Values
 
 OWN_CHANGE: Final = 0
 """The number of a change without a demand."""

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from kalends.core.errors import InvalidInput, StoreDamaged
-from kalends.malleable import Array, CheckpointFile, Checkpoints, Program, Rank, Stage
-from kalends.malleable.checkpoints import Position, write_checkpoint
-from kalends.malleable.rank import Values, packed
+from kalends_malleable import Array, CheckpointFile, Checkpoints, Program, Rank, Stage
+from kalends_malleable.checkpoints import Position, write_checkpoint
+from kalends_malleable.rank import Values, packed
 
 POSITION = Position(stage=0, sop=7, state=packed({"step": 7}))
 ARRAYS: dict[str, Values] = {"u": np.arange(12.0).reshape(3, 4), "n": np.arange(5, dtype="i4")}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kalends.malleable.control_lines import SizeDemand, SizeReply
-from kalends.malleable.program import listed
+from kalends_malleable.control_lines import SizeDemand, SizeReply
+from kalends_malleable.program import listed
 
 
 class ChangeDesk:

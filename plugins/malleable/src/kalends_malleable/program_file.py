@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kalends.core.errors import InvalidInput
-from kalends.malleable.program import Program
+from kalends_malleable.program import Program
 
 FUNCTION: Final = "program"
 
@@ -26,7 +26,7 @@ def program_in(path: Path, arguments: Sequence[str]) -> Program:
         raise InvalidInput(
             f"it has no function {FUNCTION}",
             where=str(path),
-            remedy=f"define {FUNCTION}(arguments), which returns a kalends.malleable.Program",
+            remedy=f"define {FUNCTION}(arguments), which returns a kalends_malleable.Program",
         )
     program = function(list(arguments))
     if not isinstance(program, Program):

@@ -17,13 +17,13 @@ import msgspec
 import numpy as np
 
 from kalends.core.errors import InvalidInput
-from kalends.malleable.change_desk import ChangeDesk
-from kalends.malleable.checkpoints import Position
-from kalends.malleable.control import change_at
-from kalends.malleable.control_lines import SizeDemand, SizeReply
-from kalends.malleable.program import Array, Program
-from kalends.malleable.rank import Values, packed, unpacked
-from kalends.malleable.rank_process import (
+from kalends_malleable.change_desk import ChangeDesk
+from kalends_malleable.checkpoints import Position
+from kalends_malleable.control import change_at
+from kalends_malleable.control_lines import SizeDemand, SizeReply
+from kalends_malleable.program import Array, Program
+from kalends_malleable.rank import Values, packed, unpacked
+from kalends_malleable.rank_process import (
     DONE,
     ENTER,
     GO,
@@ -33,8 +33,8 @@ from kalends.malleable.rank_process import (
     StageEntry,
     be_rank,
 )
-from kalends.malleable.rank_set import RankSet
-from kalends.malleable.run import OWN_CHANGE, ProgramResult, RunOptions, SizeChange, dealt_cores
+from kalends_malleable.rank_set import RankSet
+from kalends_malleable.run import OWN_CHANGE, ProgramResult, RunOptions, SizeChange, dealt_cores
 
 
 def run_shared(program: Program, options: RunOptions) -> ProgramResult:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from kalends.malleable.distributions import Distribution, Range
-from kalends.malleable.mpi.layouts import Layout, Pieces, received, sent
-from kalends.malleable.program import Array
-from kalends.malleable.rank import Piece, Values
+from kalends_malleable.distributions import Distribution, Range
+from kalends_malleable.mpi.layouts import Layout, Pieces, received, sent
+from kalends_malleable.program import Array
+from kalends_malleable.rank import Piece, Values
 
 
 class LocalArray:

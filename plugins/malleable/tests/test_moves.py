@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.malleable import Blocks, Cyclic, Transfer, moves
-from kalends.malleable.distributions import Distribution, owners
+from kalends_malleable import Blocks, Cyclic, Transfer, moves
+from kalends_malleable.distributions import Distribution, owners
 
 distributions = st.builds(Blocks) | st.builds(Cyclic, st.integers(1, 7))
 lengths, sizes = st.integers(0, 60), st.integers(1, 9)

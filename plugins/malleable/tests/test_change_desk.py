@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.malleable.change_desk import ChangeDesk
-from kalends.malleable.control_lines import SizeDemand, SizeReply
+from kalends_malleable.change_desk import ChangeDesk
+from kalends_malleable.control_lines import SizeDemand, SizeReply
 
 SIZES = [1, 2, 4]
 

@@ -16,11 +16,11 @@ import numpy as np
 from mpi4py import MPI
 
 from kalends.core.errors import InvalidInput, KalendsError
-from kalends.malleable.change_desk import ChangeDesk
-from kalends.malleable.checkpoints import Position
-from kalends.malleable.control import change_at
-from kalends.malleable.control_lines import SizeDemand, SizeReply
-from kalends.malleable.mpi.exchange import (
+from kalends_malleable.change_desk import ChangeDesk
+from kalends_malleable.checkpoints import Position
+from kalends_malleable.control import change_at
+from kalends_malleable.control_lines import SizeDemand, SizeReply
+from kalends_malleable.mpi.exchange import (
     LocalArray,
     exchange,
     finish,
@@ -31,11 +31,11 @@ from kalends.malleable.mpi.exchange import (
     scatter_from_root,
     send_to,
 )
-from kalends.malleable.mpi.last_words import say_last
-from kalends.malleable.mpi.layouts import Layout, edges_received, edges_sent
-from kalends.malleable.program import Program
-from kalends.malleable.rank import Piece, Rank, Unwound, Values, packed
-from kalends.malleable.run import OWN_CHANGE, RunOptions, SizeChange, dealt_cores
+from kalends_malleable.mpi.last_words import say_last
+from kalends_malleable.mpi.layouts import Layout, edges_received, edges_sent
+from kalends_malleable.program import Program
+from kalends_malleable.rank import Piece, Rank, Unwound, Values, packed
+from kalends_malleable.run import OWN_CHANGE, RunOptions, SizeChange, dealt_cores
 
 NAP_S: Final = 0.001
 FIRST_NEW: Final = 1

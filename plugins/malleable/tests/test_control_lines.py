@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.limits import CONTROL_LINE_BYTES_MAX, CORES_MAX, RANKS_MAX
-from kalends.malleable.control_lines import (
+from kalends_malleable.control_lines import (
     LEFT_MAX,
     LineBuffer,
     SizeDemand,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from kalends.malleable.distributions import Distribution, Range, Transfer, moves, owners
+from kalends_malleable.distributions import Distribution, Range, Transfer, moves, owners
 
 Pieces = dict[int, list[Range]]
 """Ranges of a rank's own memory that go to, or come from, each rank, in the order of the indices."""

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import RANKS_MAX, SIZES_MAX
-from kalends.malleable.distributions import Blocks, Distribution
+from kalends_malleable.distributions import Blocks, Distribution
 
 if TYPE_CHECKING:
-    from kalends.malleable.rank import Rank
+    from kalends_malleable.rank import Rank
 
 BYTES_MAX: Final = 2**47
 """The most bytes of one array, which a process can address."""

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from kalends.core.errors import InvalidInput
-from kalends.malleable import Array, Blocks, Cyclic, Program, Rank, Stage, Timetable
-from kalends.malleable.program_file import program_in
-from kalends.malleable.rank import packed, unpacked
-from kalends.malleable.run import dealt_cores
+from kalends_malleable import Array, Blocks, Cyclic, Program, Rank, Stage, Timetable
+from kalends_malleable.program_file import program_in
+from kalends_malleable.rank import packed, unpacked
+from kalends_malleable.run import dealt_cores
 
 
 def stage(sizes: Sequence[Any] = (1, 2, 4), **more: Any) -> Stage:
