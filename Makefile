@@ -8,7 +8,7 @@ IN_PARALLEL := -n $(WORKERS) --dist worksteal
 SIMULATION := tests/simulation tests/shells tests/fuzz
 ATTACKS := tests/attacks
 LANGUAGE := tests/unit/agents tests/property/agents $(patsubst %,tests/attacks/test_attacks_%.py,language corpus sandbox pythons)
-PROCESSES := tests/processes tests/examples tests/backends tests/psij plugins/gridengine/tests
+PROCESSES := tests/processes tests/examples tests/backends tests/psij plugins/gridengine/tests plugins/malleable/tests/processes
 SECONDS := 600
 EFFORT := 20
 PAIRS := 1000000
@@ -63,7 +63,7 @@ layers: setup-test ## Lower floors import nothing of the higher; pure modules do
 	$(IN_VENV)/lint-imports
 
 unit: setup-test ## Unit and property tests
-	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property plugins/malleable/tests $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property plugins/malleable/tests/unit $(ARGS)
 
 published: setup-test ## Published figures of policies on real logs, to the last digit
 	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)

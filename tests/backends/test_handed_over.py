@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from kalends.core.errors import InvalidInput, NotAllowed, RefusalCode
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.setup.configured_hand_over import handed_over_of
 from kalends.serving.configuration import load_configuration
-from tests.backends.far_site import FAR, FarSite, far_site
+from tests.backends.far_site import FAR, FarSite, each_job_runs_once, far_site
 from tests.process_tree import descendants
 from tests.processes.servers import until
 
@@ -170,35 +170,10 @@ async def test_what_cannot_be_there_is_refused_with_a_reason(far: FarSite) -> No
         assert nobody.value.refusals[0].code == RefusalCode.NO_ACCOUNT
 
 
-STAGES: dict[str, Callable[[Path], bool]] = {
-    "nothing": lambda folder: True,
-    "its folder is there": lambda folder: folder.exists(),
-    "its script is there": lambda folder: (folder / "run").exists(),
-    "it is numbered": lambda folder: (folder / "native").exists(),
-    "it has begun": lambda folder: (folder / "turn").exists(),
-}
-
-
 @pytest.mark.parametrize("desks", [True, False], ids=["with its desks", "alone"])
 async def test_a_site_that_is_killed_hands_each_job_over_once(far: FarSite, desks: bool) -> None:
     """Whenever that is: what is not known to be there never begins, and the job is handed over again."""
-    await far.over(await far.submit("true"))
-    jobs = []
-    for number, reached in enumerate(STAGES.values()):
-        known = len(far.attempts)
-        jobs.append(await far.submit(f"echo once >> mark-{number}; sleep 0.3"))
-
-        async def at_stage(known: int = known, reached: Callable[[Path], bool] = reached) -> bool:
-            new = far.attempts[known:]
-            return reached(new[0] if new else far.home / "none")
-
-        await until(at_stage, "the stage")
-        await (far.die() if desks else far.site.kill())
-        await far.site.start()
-    for number, job in enumerate(jobs):
-        over = await far.over(job)
-        assert (over.phase, over.end) == ("ended", "exit"), over
-        assert (far.marks / f"mark-{number}").read_text() == "once\n"
+    await each_job_runs_once(far, desks=desks)
 
 
 async def test_what_is_submitted_and_not_known_never_begins_twice(far: FarSite) -> None:

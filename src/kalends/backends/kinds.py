@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,14 +17,13 @@ from kalends.backends.adapter import Adapter
 from kalends.backends.desks.handed_over import JobLaunch, QueueAccess
 from kalends.core.errors import InvalidInput
 from kalends.core.near_names import near
-from kalends.extras import plug_in_command
 
 GROUP: Final = "kalends.batch_systems"
 
-OWN: Final = (
-    EntryPoint("slurm", "kalends.backends.slurm.kind:KIND", GROUP),
-    EntryPoint("oar", "kalends.backends.oar.adapter:KIND", GROUP),
-)
+OWN: Final = {
+    "slurm": "kalends.backends.slurm.kind:KIND",
+    "oar": "kalends.backends.oar.adapter:KIND",
+}
 PLUG_INS: Final = ("gridengine", "psij")
 """Kinds in the folder of plug-ins that the repository of kalends has."""
 
@@ -67,26 +66,34 @@ class SystemKind(NamedTuple):
 
 def kind_named(name: str, where: str = "kind") -> SystemKind:
     """Return the kind of this name; raises `InvalidInput` if it is not installed, or cannot be loaded."""
-    found = _entry(name)
-    if found is None:
-        here = sorted({each.name for each in (*OWN, *entry_points(group=GROUP))})
-        remedy = near(name, (*here, *PLUG_INS)) or f"write one of {', '.join(here)}"
-        raise InvalidInput(
-            f"no batch system of kind {name} is installed here",
-            where=where,
-            remedy=f"install it: {plug_in_command(name)}" if name in PLUG_INS else remedy,
-        )
+    place = OWN.get(name) or _plug_ins().get(name)
+    if place is None:
+        raise _missing(name, where)
     try:
-        kind = found.load()
+        kind = resolve_name(place)
     except (ImportError, AttributeError) as error:
-        raise InvalidInput(
-            f"the plug-in {found.value} cannot be loaded: {error}", where=where
-        ) from error
+        raise InvalidInput(f"the plug-in {place} cannot be loaded: {error}", where=where) from error
     if not isinstance(kind, SystemKind):
-        raise InvalidInput(f"the plug-in {found.value} is not a kind of batch system", where=where)
+        raise InvalidInput(f"the plug-in {place} is not a kind of batch system", where=where)
     return kind
 
 
 @cache
-def _entry(name: str) -> EntryPoint | None:
-    return next((each for each in (*OWN, *entry_points(group=GROUP)) if each.name == name), None)
+def _plug_ins() -> dict[str, str]:
+    # Imported here, as below: desks start faster without it, and most need no plug-in.
+    from importlib.metadata import entry_points
+
+    return {each.name: each.value for each in entry_points(group=GROUP)}
+
+
+def _missing(name: str, where: str) -> InvalidInput:
+    from kalends.extras import plug_in_command
+
+    if name in PLUG_INS:
+        remedy = f"install it: {plug_in_command(name)}"
+    else:
+        here = sorted({*OWN, *_plug_ins()})
+        remedy = near(name, (*here, *PLUG_INS)) or f"write one of {', '.join(here)}"
+    return InvalidInput(
+        f"no batch system of kind {name} is installed here", where=where, remedy=remedy
+    )

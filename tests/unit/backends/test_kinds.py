@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from kalends import extras
 from kalends.backends import kinds
-from kalends.backends.kinds import GROUP, kind_named
+from kalends.backends.kinds import kind_named
 from kalends.core.errors import InvalidInput
 
 PLUG_INS = Path(__file__).parents[3] / "plugins"
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
-    """An installation with these entry points only."""
-    found: list[EntryPoint] = []
-    monkeypatch.setattr(kinds, "entry_points", lambda *, group: found)
-    kinds._entry.cache_clear()
-    yield found
-    kinds._entry.cache_clear()
+def alone(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The entry points of an installation with these plug-ins only."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr(kinds, "_plug_ins", lambda: found)
+    return found
 
 
 def test_slots_are_reserved_or_jobs_taken_or_both() -> None:
@@ -36,7 +32,7 @@ def test_slots_are_reserved_or_jobs_taken_or_both() -> None:
 
 @pytest.mark.parametrize("name", kinds.PLUG_INS)
 def test_without_its_plug_in_a_kind_is_refused_with_the_command_that_installs_it(
-    alone: list[EntryPoint], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    alone: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInput, match=f"no batch system of kind {name}") as refused:
         kind_named(name, "site.batch_systems[0].kind")
@@ -52,7 +48,7 @@ def test_without_its_plug_in_a_kind_is_refused_with_the_command_that_installs_it
 
 
 def test_a_kind_that_nobody_has_is_refused_with_those_that_are_there(
-    alone: list[EntryPoint],
+    alone: dict[str, str],
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
         kind_named("x")
@@ -71,8 +67,8 @@ def test_a_kind_that_nobody_has_is_refused_with_those_that_are_there(
     ],
 )
 def test_a_plug_in_that_is_broken_is_refused_with_the_reason(
-    alone: list[EntryPoint], value: str, why: str
+    alone: dict[str, str], value: str, why: str
 ) -> None:
-    alone.append(EntryPoint("broken", value, GROUP))
+    alone["broken"] = value
     with pytest.raises(InvalidInput, match=why):
         kind_named("broken")

@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-
+from test_malleable_control import Shepherd
+from test_malleable_control import shepherd as shepherd
+from test_malleable_programs import environment as environment
+from test_malleable_programs import heat_alone as heat_alone
+from test_malleable_programs import run
 from tests.processes import malleable_programs
-from tests.processes.test_malleable_control import Shepherd
-from tests.processes.test_malleable_control import shepherd as shepherd
-from tests.processes.test_malleable_programs import environment as environment
-from tests.processes.test_malleable_programs import heat_alone as heat_alone
-from tests.processes.test_malleable_programs import run
 
 MPIEXEC = str(Path(sys.executable).with_name("mpiexec"))
 CORES = sorted(os.sched_getaffinity(0))[:1]

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.processes import malleable_programs
 
 PROGRAMS = malleable_programs.__file__

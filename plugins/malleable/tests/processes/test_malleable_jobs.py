@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from test_malleable_control import Started
+from test_malleable_programs import environment as environment
+from tests.process_tree import descendants
+
 from kalends.batch.shepherds.control import Control
 from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.visitors import listening
-from tests.process_tree import descendants
-from tests.processes.test_malleable_control import Started
-from tests.processes.test_malleable_programs import environment as environment
 
 CORES = tuple(sorted(os.sched_getaffinity(0)))
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-
+from test_malleable_programs import environment as environment
 from tests.processes import malleable_programs
-from tests.processes.test_malleable_programs import environment as environment
 
 CORES = sorted(os.sched_getaffinity(0))
 
