@@ -1,6 +1,6 @@
 # All that is done to this project by command. Every target sets up what it needs by itself.
 
-PYTHON_CODE := src plugins tests tools examples benchmarks
+PYTHON_CODE := conftest.py src plugins tests tools examples benchmarks
 IN_VENV := .venv/bin
 PYTEST := $(IN_VENV)/python -m pytest
 WORKERS := 2
@@ -8,7 +8,7 @@ IN_PARALLEL := -n $(WORKERS) --dist worksteal
 SIMULATION := tests/simulation tests/shells tests/fuzz
 ATTACKS := tests/attacks
 LANGUAGE := tests/unit/agents tests/property/agents $(patsubst %,tests/attacks/test_attacks_%.py,language corpus sandbox pythons)
-PROCESSES := tests/processes tests/examples tests/backends tests/psij
+PROCESSES := tests/processes tests/examples tests/backends tests/psij plugins/gridengine/tests plugins/malleable/tests/processes
 SECONDS := 600
 EFFORT := 20
 PAIRS := 1000000
@@ -63,7 +63,7 @@ layers: setup-test ## Lower floors import nothing of the higher; pure modules do
 	$(IN_VENV)/lint-imports
 
 unit: setup-test ## Unit and property tests
-	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property plugins/malleable/tests/unit $(ARGS)
 
 published: setup-test ## Published figures of policies on real logs, to the last digit
 	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
@@ -91,7 +91,7 @@ test-backends: setup-test ## Sites before a real Slurm, which is installed for r
 
 test-gridengine: setup-test ## Sites before a real Grid Engine, which is installed for root
 	@tools/setup-gridengine
-	$(PYTEST) -n 0 -m needs_gridengine tests/backends $(ARGS)
+	$(PYTEST) -n 0 -m needs_gridengine plugins/gridengine/tests $(ARGS)
 
 test-oar: setup-test ## Sites before a real OAR, which is installed for root
 	@tools/setup-oar

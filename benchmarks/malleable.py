@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-from kalends.malleable import Array, Program, Rank, Stage
+from kalends_malleable import Array, Program, Rank, Stage
 
 SIZES: Final = (1, 2, 4, 2, 8, 4, 1)
 ARRAYS: Final = 15
@@ -59,7 +59,7 @@ class ChangeCost:
 
 
 def program(arguments: list[str]) -> Program:
-    """The program that is measured; `python -m kalends.malleable` runs it from this file."""
+    """The program that is measured; `python -m kalends_malleable` runs it from this file."""
     rows = int(arguments[0])
     sizes = sorted(set(SIZES))
     return Program(
@@ -108,7 +108,7 @@ def timetable() -> str:
 
 def run(rows: int, over: str) -> tuple[list[ChangeCost], float]:
     """Run the program once; return what its changes cost, and an SOP without one (us)."""
-    command = [sys.executable, "-m", "kalends.malleable"]
+    command = [sys.executable, "-m", "kalends_malleable"]
     if over == "mpi":
         command = [mpiexec(), "-n", str(SIZES[0]), *command, "--mpi"]
     command += [__file__, "--size", str(SIZES[0]), "--changes", timetable(), "--", str(rows)]

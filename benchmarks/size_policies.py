@@ -39,13 +39,13 @@ import numpy as np
 import kalends
 from benchmarks.facility import own_environment
 from kalends.core.jobs import JobRequest
-from kalends.malleable import Array, Program, Rank, Stage
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.policies.moldable.reconfigurable import INTERVAL, Reconfigurable
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.kernel import replay
 from kalends.simulation.malleable import Course, MalleableJob
+from kalends_malleable import Array, Program, Rank, Stage
 
 MACHINE: Final = "lab/box"
 POLICIES: Final = ("lazy", "adaptive", "reconfigurable")
@@ -86,7 +86,7 @@ class PolicyFigures:
 
 
 def program(arguments: list[str]) -> Program:
-    """The program that is submitted; `python -m kalends.malleable` runs it from this file."""
+    """The program that is submitted; `python -m kalends_malleable` runs it from this file."""
     sizes = list(SIZES)
     return Program(
         arrays={"done": Array((max(sizes),))},
@@ -130,7 +130,7 @@ class Laboratory:
         return JobRequest(
             machine=MACHINE, nodes=1, sizes=SIZES, malleable=True, limit_s=LIMIT_S, directory="/tmp",
             limits_s=tuple(LIMIT_S // nodes for nodes in SIZES),
-            command=(self._python, "-m", "kalends.malleable", self._program, str(steps)),
+            command=(self._python, "-m", "kalends_malleable", self._program, str(steps)),
             environment={"PYTHONPATH": self._path},
         )  # fmt: skip
 
@@ -278,7 +278,7 @@ def python_for_jobs() -> tuple[str, str]:
     for python in (sys.executable, "/usr/bin/python3"):
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
             subprocess.run(
-                [python, "-c", "import kalends.malleable"], user=USER or None, cwd="/", check=True,
+                [python, "-c", "import kalends_malleable"], user=USER or None, cwd="/", check=True,
                 env={"PYTHONPATH": path}, capture_output=True,
             )  # fmt: skip
             return python, path

@@ -1,6 +1,6 @@
 """Heat in a plate, by a program that changes its size while it runs: Jacobi's method, five points.
 
-    python -m kalends.malleable examples/malleable_heat.py --changes 2@20,4@40,1@60 -- --rows 128
+    python -m kalends_malleable examples/malleable_heat.py --changes 2@20,4@40,1@60 -- --rows 128
 
 The upper edge of the plate is kept at 1, the others at 0. Every value is worked out from its four
 neighbours by the same operations wherever it lies, and the squares of what has changed are summed up by
@@ -15,7 +15,7 @@ import hashlib
 
 import numpy as np
 
-from kalends.malleable import Array, Program, Rank, Stage
+from kalends_malleable import Array, Program, Rank, Stage
 
 SIZES = [1, 2, 3, 4]
 

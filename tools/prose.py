@@ -214,7 +214,8 @@ def compare(found: list[Hit], *, lower: bool) -> int:
 
 
 def _everything() -> list[Path]:
-    return [*sorted(ROOT.glob("*.md")), ROOT / "docs", ROOT / "src"]
+    plug_ins = [*ROOT.glob("plugins/*/README.md"), *ROOT.glob("plugins/*/src")]
+    return [*sorted(ROOT.glob("*.md")), ROOT / "docs", ROOT / "src", *sorted(plug_ins)]
 
 
 def texts(paths: list[Path]) -> list[Path]:

@@ -25,9 +25,9 @@ from typing import Final, NamedTuple
 from kalends.client.client import Client
 from kalends.core.errors import KalendsError
 from kalends.demo.clusters.loopback_slurm import LoopbackSlurm, why_not
-from tests.backends.owners import CLUSTER, Owners, owners
+from tests.backends.conformance.owners import CLUSTER, Owners, owners
+from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
 
 PROBES_A_ROUND: Final = 50
 TOLERANCE_S: Final = 60

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kalends.demo.clusters import loopback_slurm
-from tests.backends.gridengine_at_hand import GridEngineAtHand
-from tests.backends.loopback_gridengine import LoopbackGridEngine
+from tests.backends.conformance.fixtures import *  # noqa: F403  # of the suite
+from tests.backends.conformance.system_at_hand import SystemAtHand
 from tests.backends.loopback_oar import LoopbackOar
 from tests.backends.oar_at_hand import OarAtHand
-from tests.backends.owners import Owners, owners
 from tests.backends.simulated_at_hand import SimulatedAtHand
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import Bench, Slots, SystemAtHand, cleared
 
 NODES = 4
 
@@ -48,17 +45,6 @@ def slurm_in_parts() -> Iterator[SlurmAtHand]:
 
 
 @pytest.fixture(scope="session")
-def gridengine() -> Iterator[GridEngineAtHand]:
-    top = Path(tempfile.mkdtemp(prefix="kalends-gridengine-"))
-    top.chmod(0o755)
-    try:
-        with LoopbackGridEngine(top, [f"n{number}" for number in range(1, NODES + 1)]) as cell:
-            yield GridEngineAtHand(cell, top)
-    finally:
-        shutil.rmtree(top)
-
-
-@pytest.fixture(scope="session")
 def oar() -> Iterator[OarAtHand]:
     top = Path(tempfile.mkdtemp(prefix="kalends-oar-"))
     top.chmod(0o755)
@@ -70,34 +56,16 @@ def oar() -> Iterator[OarAtHand]:
         shutil.rmtree(top)
 
 
-@pytest.fixture(scope="session")
-def all_slots() -> Slots:
-    return Slots(int(time.time()))
-
-
 @pytest.fixture(
     params=[
         "simulated",
         "careless",
         pytest.param("slurm", marks=pytest.mark.needs_slurm),
-        pytest.param("gridengine", marks=pytest.mark.needs_gridengine),
         pytest.param("oar", marks=pytest.mark.needs_oar),
     ]
 )
 def system(request: pytest.FixtureRequest) -> SystemAtHand:
-    if request.param in ("slurm", "gridengine", "oar"):
+    if request.param in ("slurm", "oar"):
         real: SystemAtHand = request.getfixturevalue(request.param)
         return real
     return SimulatedAtHand(careless=request.param == "careless")
-
-
-@pytest.fixture
-def bench_of_all(system: SystemAtHand, all_slots: Slots) -> Bench:
-    """A bench whose names were never used: the first number is the time."""
-    return Bench(system, all_slots, time.time_ns() // 1_000)
-
-
-@pytest.fixture
-async def facility(system: SystemAtHand, tmp_path: Path) -> AsyncIterator[Owners]:
-    async with cleared(system), owners(tmp_path, system) as found:
-        yield found

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import kalends
-from kalends.backends.psij.desk_line import MODULE
+from kalends.backends.desks.desk_line import MODULE
 from kalends.contract.job_calls import JobView
 from kalends.core.jobs import JobRequest
 from tests.processes.facility import broker_text, write
@@ -170,3 +170,33 @@ async def far_site(site: FarSite) -> AsyncIterator[FarSite]:
         for server in (site.broker, site.site):
             if server.running:
                 await server.stop()
+
+
+STAGES: Final[dict[str, Callable[[Path], bool]]] = {
+    "nothing": lambda folder: True,
+    "its folder is there": lambda folder: folder.exists(),
+    "its script is there": lambda folder: (folder / "run").exists(),
+    "it is numbered": lambda folder: (folder / "native").exists(),
+    "it has begun": lambda folder: (folder / "turn").exists(),
+}
+
+
+async def each_job_runs_once(far: FarSite, *, desks: bool) -> None:
+    """Kill the site, with its `desks` or alone, at each stage of a job; fail if a job does not run once."""
+    await far.over(await far.submit("true"))
+    jobs = []
+    for number, reached in enumerate(STAGES.values()):
+        known = len(far.attempts)
+        jobs.append(await far.submit(f"echo once >> mark-{number}; sleep 0.3"))
+
+        async def at_stage(known: int = known, reached: Callable[[Path], bool] = reached) -> bool:
+            new = far.attempts[known:]
+            return reached(new[0] if new else far.home / "none")
+
+        await until(at_stage, "the stage")
+        await (far.die() if desks else far.site.kill())
+        await far.site.start()
+    for number, job in enumerate(jobs):
+        over = await far.over(job)
+        assert (over.phase, over.end) == ("ended", "exit"), over
+        assert (far.marks / f"mark-{number}").read_text() == "once\n"

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kalends.backends.oar.adapter import Oar
+from tests.backends.conformance.system_at_hand import until, with_changes
 from tests.backends.loopback_oar import LoopbackOar
-from tests.backends.system_at_hand import until, with_changes
 
 TIMEOUT_S: Final = 20.0
 ONE_OF: Final = "select 1 from resources where network_address = '{}'"

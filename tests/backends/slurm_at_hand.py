@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from kalends.backends.slurm.adapter import Slurm
 from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
-from tests.backends.system_at_hand import until
+from tests.backends.conformance.system_at_hand import until
 from tests.support.patience import PATIENCE_S
 
 P = ParamSpec("P")

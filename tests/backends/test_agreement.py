@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.backends.agreement import asked
-from tests.backends.owners import owners
+from tests.backends.conformance.owners import owners
+from tests.backends.conformance.system_at_hand import cleared
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared
 
 PROBES = 60
 

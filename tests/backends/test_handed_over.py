@@ -8,19 +8,19 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import kalends
-from kalends.backends.psij.check_up import check_handing_over
+from kalends.backends.desks.check_up import check_handing_over
 from kalends.batch.shepherds import linux
 from kalends.core.errors import InvalidInput, NotAllowed, RefusalCode
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.setup.configured_hand_over import handed_over_of
 from kalends.serving.configuration import load_configuration
-from tests.backends.far_site import FAR, FarSite, far_site
+from tests.backends.far_site import FAR, FarSite, each_job_runs_once, far_site
 from tests.process_tree import descendants
 from tests.processes.servers import until
 
@@ -103,7 +103,7 @@ async def test_a_home_in_which_no_job_can_be_handed_over_is_named_before_and_aft
     site = load_configuration(path.read_text(), path.parent).site
     assert site is not None
     (handed,) = handed_over_of(site)
-    checked = (handed.executor, {"ann": far.user}, handed.environment)
+    checked = (handed.access, {"ann": far.user}, handed.environment)
     assert (await check_handing_over(*checked)).problems == []
     written = [each for each in (far.home / ".kalends").rglob("*") if each.is_file()]
     assert written == [], "nothing is left of what was tried"
@@ -170,35 +170,10 @@ async def test_what_cannot_be_there_is_refused_with_a_reason(far: FarSite) -> No
         assert nobody.value.refusals[0].code == RefusalCode.NO_ACCOUNT
 
 
-STAGES: dict[str, Callable[[Path], bool]] = {
-    "nothing": lambda folder: True,
-    "its folder is there": lambda folder: folder.exists(),
-    "its script is there": lambda folder: (folder / "run").exists(),
-    "it is numbered": lambda folder: (folder / "native").exists(),
-    "it has begun": lambda folder: (folder / "turn").exists(),
-}
-
-
 @pytest.mark.parametrize("desks", [True, False], ids=["with its desks", "alone"])
 async def test_a_site_that_is_killed_hands_each_job_over_once(far: FarSite, desks: bool) -> None:
     """Whenever that is: what is not known to be there never begins, and the job is handed over again."""
-    await far.over(await far.submit("true"))
-    jobs = []
-    for number, reached in enumerate(STAGES.values()):
-        known = len(far.attempts)
-        jobs.append(await far.submit(f"echo once >> mark-{number}; sleep 0.3"))
-
-        async def at_stage(known: int = known, reached: Callable[[Path], bool] = reached) -> bool:
-            new = far.attempts[known:]
-            return reached(new[0] if new else far.home / "none")
-
-        await until(at_stage, "the stage")
-        await (far.die() if desks else far.site.kill())
-        await far.site.start()
-    for number, job in enumerate(jobs):
-        over = await far.over(job)
-        assert (over.phase, over.end) == ("ended", "exit"), over
-        assert (far.marks / f"mark-{number}").read_text() == "once\n"
+    await each_job_runs_once(far, desks=desks)
 
 
 async def test_what_is_submitted_and_not_known_never_begins_twice(far: FarSite) -> None:

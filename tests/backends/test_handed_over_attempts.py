@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kalends.backends.command_runner import CLEAN
-from kalends.backends.psij.attempts import AttemptFolder, End
-from kalends.backends.psij.handed_over import RUN, SCRIPT, HandedOver, run_text
+from kalends.backends.desks.attempts import AttemptFolder, End
+from kalends.backends.desks.handed_over import RUN, SCRIPT, HandedOver, run_text
 
 
 @pytest.fixture

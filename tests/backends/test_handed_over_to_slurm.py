@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from tests.backends.far_site import FAR, FarSite, far_site
+from tests.backends.far_site import FAR, FarSite
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
-
-pytest.importorskip("psij")
+from tests.backends.test_slurm_own_queue import before_slurm, nothing_left
 
 pytestmark = [pytest.mark.xdist_group("batch-jobs"), pytest.mark.needs_slurm]
 
 
 @pytest.fixture
 async def far(slurm: SlurmAtHand) -> AsyncIterator[FarSite]:
-    with tempfile.TemporaryDirectory(prefix="kalends-far-") as top:
-        slurm_conf = f', SLURM_CONF = "{slurm.configuration}"'
-        site = FarSite(Path(top), slurm.user, "slurm", slurm_conf)
-        async with cleared(slurm), far_site(site):
-            yield site
-
-
-async def listed(slurm: SlurmAtHand) -> list[str]:
-    return (await slurm.said("squeue", "-h", "-o", "%j %T")).splitlines()
-
-
-async def test_a_job_waits_in_slurm_runs_there_and_tells_how_it_ended(
-    far: FarSite, slurm: SlurmAtHand
-) -> None:
-    first = await far.submit("echo > first; until [ -e go ]; do sleep 0.1; done", nodes=2)
-    second = await far.submit("until [ -e go ]; do sleep 0.1; done", nodes=2)
-    await far.marked("first")
-    text = 'echo "$(id -un) $SLURM_JOB_NUM_NODES"; srun printenv SLURMD_NODENAME | wc -l; exit 7'
-    waits = await far.submit(text, nodes=2)
-    await far.known_there(waits)
-    view = await far.view(waits)
-    assert (view.phase, view.predicted) == ("queued", None)
-    states = {line.split()[0].split(".")[3]: line.split()[1] for line in await listed(slurm)}
-    assert states[str(waits)] == "PENDING"
-    (far.marks / "go").touch()
-    over = await far.over(waits)
-    assert (over.end, over.status) == ("exit", 7)
-    async with far.client() as ann:
-        assert (await ann.job_output(FAR, waits)).data == f"{slurm.user} 2\n2\n".encode()
-    for each in (first, second):
-        assert (await far.over(each)).end == "exit"
+    async with before_slurm(slurm, executor="slurm") as site:
+        yield site
 
 
 async def test_a_job_is_killed_in_slurm_whether_it_waits_or_runs(
@@ -67,26 +34,8 @@ async def test_a_job_is_killed_in_slurm_whether_it_waits_or_runs(
         for each in (runs, other):
             await ann.kill_job(FAR, each)
             assert (await far.over(each)).end == "killed"
-
-    async def gone() -> bool:
-        return not await listed(slurm)
-
-    await until(gone, "Slurm has nothing more of it")
+    await nothing_left(slurm)
     assert not (far.marks / "never").exists()
-
-
-async def test_a_job_that_somebody_removes_before_it_begins_is_told_as_not_started(
-    far: FarSite, slurm: SlurmAtHand
-) -> None:
-    for _ in range(2):
-        fills = await far.submit("until [ -e go ]; do sleep 0.1; done", nodes=2)
-        await far.seen(fills, lambda view: view.phase == "running")
-    waits = await far.submit("echo > never", nodes=2)
-    await slurm.said("scancel", await far.known_there(waits))
-    over = await far.over(waits)
-    (far.marks / "go").touch()
-    assert over.end == "not-started"
-    assert "distant no longer has it" in over.detail
 
 
 async def test_a_controller_that_is_away_loses_no_job(far: FarSite, slurm: SlurmAtHand) -> None:

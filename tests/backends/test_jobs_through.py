@@ -15,8 +15,8 @@ import pytest_asyncio
 from kalends.core.errors import InvalidInput, NotAllowed
 from kalends.core.jobs import LimitWarning
 from tests.backends.computing_centre import CLUSTER, ROOM, ComputingCentre, opened
+from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
 from tests.processes.job_deaths import JobDeaths
 
 pytestmark = [

@@ -9,9 +9,7 @@ import msgspec
 import pytest
 
 from kalends.backends.check_up import traits_in_words
-from kalends.backends.gridengine import adapter as gridengine
 from kalends.backends.oar import adapter as oar
-from kalends.backends.psij.check_up import facts_of
 from kalends.backends.records import Traits
 from kalends.backends.slurm import adapter as slurm
 from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of
@@ -21,6 +19,7 @@ from kalends.serving.configuration import (
     SiteConfiguration,
     load_configuration,
 )
+from kalends_psij_queues.kind import facts, settings_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "batch-systems.md"
 
@@ -71,41 +70,27 @@ def test_its_configuration_of_cores_and_licences_describes_a_site() -> None:
     )
 
 
-def test_its_other_configurations_describe_sites_before_a_grid_engine_and_an_oar() -> None:
-    found = {}
-    for kind in ("gridengine", "oar"):
-        site = configured(kind)
-        (found[kind],) = adapters_of(site).values()
-        backend = backends_of(site, {each.name: found[kind] for each in site.batch_systems})
-        assert backend["centre/cluster"].nodes == ("n1", "n2", "n3", "n4")
-    grid, other = found["gridengine"], found["oar"]
-    assert isinstance(grid, gridengine.GridEngine)
-    assert (grid.queue, grid.parallel_environment) == ("all.q", "kalends")
-    assert isinstance(other, oar.Oar)
-    assert other.timeout_s == 30
-
-
-def test_a_grid_engine_has_the_queue_of_the_page_where_none_is_named() -> None:
-    system = BatchSystemConfiguration(name="grid", kind="gridengine")
-    site = msgspec.structs.replace(configured("gridengine"), batch_systems=(system,))
-    (grid,) = adapters_of(site).values()
-    assert isinstance(grid, gridengine.GridEngine)
-    assert grid.queue == "all.q"
+def test_its_other_configuration_describes_a_site_before_an_oar() -> None:
+    site = configured("oar")
+    adapters = adapters_of(site)
+    assert backends_of(site, adapters)["centre/cluster"].nodes == ("n1", "n2", "n3", "n4")
+    (found,) = adapters.values()
+    assert isinstance(found, oar.Oar)
+    assert found.timeout_s == 30
 
 
 def test_its_configuration_of_an_advisory_site_is_one() -> None:
-    pytest.importorskip("psij")
     (handed,) = handed_over_of(configured("psij"))
-    executor = handed.executor
-    assert (handed.resource, executor.name, executor.queue) == ("lab/far", "pbs", "workq")
+    settings = settings_of(handed.access)
+    assert (handed.resource, settings.executor, settings.queue) == ("lab/far", "pbs", "workq")
     page = PAGE.read_text()
-    for said in facts_of(executor, "PSI/J 0.9.11"):
+    for said in facts(handed.access, "PSI/J 0.9.11"):
         assert f"\npbs: {said}\n" in page
 
 
 @pytest.mark.parametrize(
     ("name", "traits"),
-    [("slurm", slurm.TRAITS), ("grid", gridengine.TRAITS), ("oar", oar.TRAITS)],
+    [("slurm", slurm.TRAITS), ("oar", oar.TRAITS)],
 )
 def test_it_tells_what_the_doctor_tells(name: str, traits: Traits) -> None:
     page = PAGE.read_text()
@@ -114,7 +99,7 @@ def test_it_tells_what_the_doctor_tells(name: str, traits: Traits) -> None:
 
 def test_its_table_tells_the_traits() -> None:
     rows = dict(re.findall(r"(?m)^\| ([^|]*) \| (.*) \|$", PAGE.read_text()))
-    systems = (slurm.TRAITS, gridengine.TRAITS, oar.TRAITS)
+    systems = (slurm.TRAITS, oar.TRAITS)
 
     def row(text: str) -> list[str]:
         return [each.strip() for each in rows[text].split("|")]
@@ -144,10 +129,9 @@ def test_its_table_tells_the_traits() -> None:
 def test_it_tells_every_setting_and_its_default() -> None:
     rows = dict(re.findall(r"(?m)^\| `(\w+)` \| .* \| (.*) \|$", PAGE.read_text()))
     fields = {each.encode_name: each for each in msgspec.structs.fields(BatchSystemConfiguration)}
-    assert rows.keys() >= fields.keys()
+    assert rows.keys() >= fields.keys() - {"settings"}
     defaults = {
         "look_every": 10, "repair": 86_400, "answer_s_max": 8.0, "kind": "slurm",
-        "parallel_environment": "kalends",
     }  # fmt: skip
     for name, default in defaults.items():
         assert fields[name].default == default

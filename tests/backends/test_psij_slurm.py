@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
-from tests.backends.owners import owners
+from tests.backends.conformance.owners import owners
+from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
 
 pytestmark = [pytest.mark.xdist_group("batch-jobs"), pytest.mark.needs_slurm]
 

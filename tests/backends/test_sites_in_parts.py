@@ -11,9 +11,9 @@ import pytest
 
 from kalends.backends.records import SystemReservation
 from kalends.core.errors import KalendsError, NoCommonTime
-from tests.backends.owners import Owners, owners
+from tests.backends.conformance.owners import Owners, owners
+from tests.backends.conformance.system_at_hand import HOUR_S, Slots, cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import HOUR_S, Slots, cleared, until
 
 pytestmark = [pytest.mark.xdist_group("batch-systems"), pytest.mark.needs_slurm]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,21 +14,38 @@ import pytest
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
 from kalends.core.jobs import JobRequest
-from tests.backends.far_site import FAR, FarSite, far_site
+from tests.backends.conformance.system_at_hand import cleared, until
+from tests.backends.far_site import FAR, FarSite, each_job_runs_once, far_site
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
 
 pytestmark = [pytest.mark.xdist_group("batch-jobs"), pytest.mark.needs_slurm]
 
 WAIT = "until [ -e go ]; do sleep 0.1; done"
 
 
-@pytest.fixture
-async def far(slurm: SlurmAtHand) -> AsyncIterator[FarSite]:
+@asynccontextmanager
+async def before_slurm(slurm: SlurmAtHand, executor: str = "") -> AsyncIterator[FarSite]:
+    """Provide a site that reaches Slurm by its commands, or by this `executor` of PSI/J."""
     with tempfile.TemporaryDirectory(prefix="kalends-own-") as top:
-        site = FarSite(Path(top), slurm.user, configuration=slurm.configuration)
+        if executor:
+            slurm_conf = f', SLURM_CONF = "{slurm.configuration}"'
+            site = FarSite(Path(top), slurm.user, executor, slurm_conf)
+        else:
+            site = FarSite(Path(top), slurm.user, configuration=slurm.configuration)
         async with cleared(slurm), far_site(site):
             yield site
+
+
+@pytest.fixture
+async def far(slurm: SlurmAtHand) -> AsyncIterator[FarSite]:
+    async with before_slurm(slurm) as site:
+        yield site
+
+
+@pytest.fixture(params=["", "slurm"], ids=["by commands", "by PSI/J"])
+async def either(slurm: SlurmAtHand, request: pytest.FixtureRequest) -> AsyncIterator[FarSite]:
+    async with before_slurm(slurm, request.param) as site:
+        yield site
 
 
 async def listed(slurm: SlurmAtHand) -> list[str]:
@@ -55,27 +73,27 @@ async def left_to_broker(far: FarSite, text: str, **more: object) -> RequestView
 
 
 async def test_a_job_waits_in_slurm_runs_as_its_user_and_tells_how_it_ended(
-    far: FarSite, slurm: SlurmAtHand
+    either: FarSite, slurm: SlurmAtHand
 ) -> None:
-    first = await far.submit(f"echo > first; {WAIT}", nodes=2)
-    second = await far.submit(WAIT, nodes=2)
-    await far.marked("first")
+    first = await either.submit(f"echo > first; {WAIT}", nodes=2)
+    second = await either.submit(WAIT, nodes=2)
+    await either.marked("first")
     text = 'echo "$(id -un) $SLURM_JOB_NUM_NODES"; srun printenv SLURMD_NODENAME | wc -l; exit 7'
-    waits = await far.submit(text, nodes=2)
-    await far.known_there(waits)
-    view = await far.view(waits)
+    waits = await either.submit(text, nodes=2)
+    await either.known_there(waits)
+    view = await either.view(waits)
     assert (view.phase, view.predicted) == ("queued", None)
     rows = [line.split() for line in await listed(slurm)]
     assert {user for _, user, _ in rows} == {slurm.user}
     states = {name.split(".")[3]: state for name, _, state in rows}
     assert states[str(waits)] == "PENDING"
-    (far.marks / "go").touch()
-    over = await far.over(waits)
+    (either.marks / "go").touch()
+    over = await either.over(waits)
     assert (over.end, over.status) == ("exit", 7)
-    async with far.client() as ann:
+    async with either.client() as ann:
         assert (await ann.job_output(FAR, waits)).data == f"{slurm.user} 2\n2\n".encode()
     for each in (first, second):
-        assert (await far.over(each)).end == "exit"
+        assert (await either.over(each)).end == "exit"
 
 
 async def test_what_is_killed_leaves_slurm_and_nothing_of_others_is_touched(
@@ -102,15 +120,15 @@ async def test_what_is_killed_leaves_slurm_and_nothing_of_others_is_touched(
 
 
 async def test_a_job_that_somebody_removes_before_it_begins_is_told_as_not_started(
-    far: FarSite, slurm: SlurmAtHand
+    either: FarSite, slurm: SlurmAtHand
 ) -> None:
     for _ in range(2):
-        fills = await far.submit(WAIT, nodes=2)
-        await far.seen(fills, lambda view: view.phase == "running")
-    waits = await far.submit("echo > never", nodes=2)
-    await slurm.said("scancel", await far.known_there(waits))
-    over = await far.over(waits)
-    (far.marks / "go").touch()
+        fills = await either.submit(WAIT, nodes=2)
+        await either.seen(fills, lambda view: view.phase == "running")
+    waits = await either.submit("echo > never", nodes=2)
+    await slurm.said("scancel", await either.known_there(waits))
+    over = await either.over(waits)
+    (either.marks / "go").touch()
     assert over.end == "not-started"
     assert "distant no longer has it" in over.detail
 
@@ -149,35 +167,10 @@ async def test_a_job_waits_for_a_controller_that_does_not_answer_and_runs_once(
     assert (far.marks / "mark").read_text() == "once\n"
 
 
-STAGES: dict[str, Callable[[Path], bool]] = {
-    "nothing": lambda folder: True,
-    "its folder is there": lambda folder: folder.exists(),
-    "its script is there": lambda folder: (folder / "run").exists(),
-    "it is numbered": lambda folder: (folder / "native").exists(),
-    "it has begun": lambda folder: (folder / "turn").exists(),
-}
-
-
 async def test_a_site_that_dies_has_each_job_run_once_and_leaves_nothing(
     far: FarSite, slurm: SlurmAtHand
 ) -> None:
-    await far.over(await far.submit("true"))
-    jobs = []
-    for number, reached in enumerate(STAGES.values()):
-        known = len(far.attempts)
-        jobs.append(await far.submit(f"echo once >> mark-{number}; sleep 0.3"))
-
-        async def at_stage(known: int = known, reached: Callable[[Path], bool] = reached) -> bool:
-            new = far.attempts[known:]
-            return reached(new[0] if new else far.home / "none")
-
-        await until(at_stage, "the stage")
-        await far.die()
-        await far.site.start()
-    for number, job in enumerate(jobs):
-        over = await far.over(job)
-        assert (over.phase, over.end) == ("ended", "exit"), over
-        assert (far.marks / f"mark-{number}").read_text() == "once\n"
+    await each_job_runs_once(far, desks=True)
     await nothing_left(slurm)
 
 

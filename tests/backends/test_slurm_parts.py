@@ -16,8 +16,8 @@ from kalends.backends.records import (
     DeleteReservation,
     SystemReservation,
 )
+from tests.backends.conformance.system_at_hand import HOUR_S, Bench, Slots, cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import HOUR_S, Bench, Slots, cleared, until
 
 pytestmark = [pytest.mark.xdist_group("batch-systems"), pytest.mark.needs_slurm]
 

@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from tests.backends.computing_centre import CLUSTER, ROOM, ComputingCentre, opened
+from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
-from tests.backends.system_at_hand import cleared, until
 from tests.processes.cut_line import cut_line
 from tests.processes.person import Person
 from tests.support.patience import PATIENCE_S

@@ -123,7 +123,7 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 def test_a_program_that_changes_its_size_prints_what_is_stored() -> None:
     changes = ("--changes", "2@20,4@40,1@60", "--", "--rows", "128")
     run = subprocess.run(
-        [sys.executable, "-m", "kalends.malleable", "examples/malleable_heat.py", *changes],
+        [sys.executable, "-m", "kalends_malleable", "examples/malleable_heat.py", *changes],
         cwd=ROOT, env=environment({}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         check=True,
     )  # fmt: skip

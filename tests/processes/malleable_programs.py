@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kalends.malleable import (
+from kalends_malleable import (
     Array,
     Blocks,
     Checkpoints,
@@ -28,7 +28,7 @@ from kalends.malleable import (
     Timetable,
     run_shared,
 )
-from kalends.malleable.program_file import program_in
+from kalends_malleable.program_file import program_in
 
 HEAT = Path(__file__).parents[2] / "examples" / "malleable_heat.py"
 STEPS = 6

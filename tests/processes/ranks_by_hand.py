@@ -1,4 +1,4 @@
-"""A program that changes its size, by hand: what `kalends.malleable` says and does, and what it never would.
+"""A program that changes its size, by hand: what `kalends_malleable` says and does, and what it never would.
 
 Run by any Python 3 as `ranks_by_hand.py FOLDER`. Each rank is a process. It notes its sizes in
 ``FOLDER/sizes``, a line each, and what it is denied in ``FOLDER/denied``. Files there have it behave:

@@ -35,7 +35,7 @@ async def start(room: SizeRoom, limit_s: int = 600) -> int:
     """Submit `telling` over MPI as docs/malleable.md says; return its number."""
     python, path = python_for_jobs()
     programs = room.copied(malleable_programs.__file__)
-    command = [python, "-m", "kalends.malleable", "--mpi", programs, "telling", str(room.folder)]
+    command = [python, "-m", "kalends_malleable", "--mpi", programs, "telling", str(room.folder)]
     text = f'exec {MPIEXEC} -n "$KALENDS_NODE_COUNT" {shlex.join(command)}'
     job = room.laboratory.job(
         text, nodes=1, sizes=(1, 2, 4), malleable=True, limit_s=limit_s,

@@ -107,7 +107,7 @@ async def test_a_submitted_program_grows_into_free_nodes_and_shrinks_for_one_tha
         sys.executable, "-m", "kalends", "submit", "--broker", room.laboratory.site.url, "--user", USER,
         MACHINE, "--sizes", "1,2,4", "--malleable", "--for", "10m", "--env", f"PYTHONPATH={path}",
         "--directory", str(room.laboratory.marks),
-        "--", python, "-m", "kalends.malleable", programs, "telling", str(room.folder),
+        "--", python, "-m", "kalends_malleable", programs, "telling", str(room.folder),
     ]  # fmt: skip
     told = await asyncio.create_subprocess_exec(*submit, stdout=asyncio.subprocess.PIPE)
     printed = (await told.communicate())[0].decode()

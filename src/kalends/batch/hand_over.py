@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from kalends.backends.adapter import SystemSilent
-from kalends.backends.psij import wire
-from kalends.backends.psij.desk_line import DeskLine
-from kalends.backends.psij.handed_over import BY_COMMANDS, Executor, HandedOver
+from kalends.backends.desks import wire
+from kalends.backends.desks.desk_line import DeskLine
+from kalends.backends.desks.handed_over import HandedOver, QueueAccess
 from kalends.batch.job_output import Writer, not_kept
 from kalends.batch.job_rights import no_account
 from kalends.batch.orders import variables_of
@@ -30,7 +30,7 @@ class HandOver:
 
     machine: str
     system: str
-    executor: Executor
+    access: QueueAccess
     users: Mapping[str, str]
     environment: Mapping[str, str]
     """What the system's commands need."""
@@ -76,7 +76,7 @@ class HandOver:
     @property
     def predicts(self) -> bool:
         """Whether the system can tell when a job would start."""
-        return self.executor.name == BY_COMMANDS
+        return self.access.foresees
 
     def is_unknown(self, job: BatchJob) -> bool:
         """Return whether the system may not know yet of a job that is offered, or was handed over."""
@@ -150,7 +150,7 @@ class HandOver:
             )  # fmt: skip
         if there not in self._desks:
             self._desks[there] = DeskLine(
-                self.executor, there, self.environment, self._heard, self._trouble
+                self.access, there, self.environment, self._heard, self._trouble
             )
         return self._desks[there]
 

@@ -261,10 +261,8 @@ allocation_options = ["--partition=kalends"]  # further options of salloc
 
 [[site.batch_systems]]
 name = "slurm"
-kind = "slurm"            # or "gridengine", or "oar"; "psij" for others, which only take jobs
+kind = "slurm"            # or "oar"; with plug-ins "gridengine", or "psij" for others, which only take jobs
 configuration = "/etc/slurm/slurm.conf"   # left out: where Slurm's commands find it
-# queue = "all.q"         # Grid Engine: the queue whose hosts are the nodes
-# parallel_environment = "kalends"  # Grid Engine: an environment of this queue that fills up hosts
 users = { ann = "ann", bob = "rmiller" }  # Unix user of each kalends user; users not listed cannot book
 answer_s_max = 8.0        # time limit of a command; later its outcome counts as unknown
 look_every = "10s"        # interval between comparisons with the promises

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from kalends.backends.psij.handed_over import BY_COMMANDS, Executor, HandedOver, NoAnswer, NotTaken
+from kalends.backends.desks.handed_over import HandedOver, NoAnswer, NotTaken, QueueAccess
 from kalends.backends.slurm.own_queue import LOOKS, SlurmQueue
 
-HOW = Executor(
-    name=BY_COMMANDS, system="slurm", site="lab", machine="far", look_s=10, options=("--qos=low",)
-)
+HOW = QueueAccess(
+    kind="slurm", reached_by="Slurm", system="slurm", site="lab", machine="far", look_s=10,
+    options=("--qos=low",),
+)  # fmt: skip
 JOB = HandedOver(argv=("/bin/true",), nodes=3, limit_s=61)
 NAME = "kal.lab.far.1.1.a"
 AWAY = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"

@@ -102,8 +102,6 @@ def test_a_command_in_a_remedy_exists_with_its_options(place: str, text: str) ->
 
 @pytest.mark.parametrize(("place", "text"), ALL)
 def test_an_option_in_a_remedy_is_one_of_some_command(place: str, text: str) -> None:
-    if place.startswith("malleable/"):
-        return  # A program of its own: python -m kalends.malleable.
     for option in _OPTION.findall(text):
         assert option in EVERY_OPTION, option
 

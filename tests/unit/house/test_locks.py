@@ -45,15 +45,26 @@ def asked_for(extras: list[str]) -> Iterator[Requirement]:
                 yield requirement
 
 
+def asked_for_by_plug_ins() -> Iterator[Requirement]:
+    for path in (ROOT / "plugins").glob("*/pyproject.toml"):
+        project = tomllib.loads(path.read_text())["project"]
+        extras = project.get("optional-dependencies", {}).values()
+        for text in itertools.chain(project["dependencies"], *extras):
+            requirement = Requirement(text)
+            if requirement.name != "kalends":
+                yield requirement
+
+
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("server", ["server", "plot"]), ("test", ["server", "test", "bench", "psij"])],
+    [("server", ["server", "plot"]), ("test", ["server", "test", "bench"])],
 )
 def test_a_lock_holds_all_that_is_asked_for_in_versions_that_will_do(
     name: str, extras: list[str]
 ) -> None:
     pinned = entries(name)
-    for requirement in asked_for(extras):
+    of_plug_ins = asked_for_by_plug_ins() if name == "test" else ()
+    for requirement in (*asked_for(extras), *of_plug_ins):
         versions = pinned.get(canonicalize_name(requirement.name))
         assert versions, f"{requirement.name} is not in locks/{name}.txt: {REMEDY}"
         for version in versions:

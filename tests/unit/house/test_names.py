@@ -19,7 +19,6 @@ SHARED: Final = {
     "Finish": "a call, and the register's operation that ends a request; traces tell it",
     "Reclaim": "a message and a call, both public",
     "Send": "the effect of either protocol machine, which know nothing of each other",
-    "Stage": "of a request, and of a program that changes its size, both public",
 }
 """Names of classes that stand in several modules, and why."""
 

@@ -14,8 +14,7 @@ from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of
 from kalends.resource_servers.setup.configured_hand_over import handed_over_of
 from kalends.serving.configuration import SiteConfiguration, configuration_of
-
-pytest.importorskip("psij")
+from kalends_psij_queues.kind import PsijSettings, settings_of
 
 DAY_S = 86_400
 ANN = Principal("ann")
@@ -42,10 +41,12 @@ def far() -> ResourceCalendar:
 def test_what_the_owner_says_of_jobs_is_said_to_psij() -> None:
     owner = {"queue": "workq", "project": "dna", "attributes": {"pbs.l": "x"}, "look_every": "30s"}
     (handed,) = handed_over_of(site(system=owner))
-    executor = handed.executor
-    assert (handed.resource, executor.name, executor.system) == ("lab/far", "pbs", "pbs")
-    assert (executor.queue, executor.project, executor.look_s) == ("workq", "dna", 30)
-    assert executor.attributes == {"pbs.l": "x"}
+    access = handed.access
+    assert (handed.resource, access.kind, access.system, access.look_s) == (
+        "lab/far", "psij", "pbs", 30,
+    )  # fmt: skip
+    settings = PsijSettings(executor="pbs", queue="workq", project="dna", attributes={"pbs.l": "x"})
+    assert settings_of(access) == settings
 
 
 def test_no_slot_of_it_can_be_had_by_anybody() -> None:
@@ -72,6 +73,7 @@ def test_no_slot_of_it_can_be_had_by_anybody() -> None:
         ({"output_mb_max": 10}, "output_mb_max"),
         ({"file_mb_max": 10}, "file_mb_max"),
         ({"core_mb_max": 10}, "core_mb_max"),
+        ({"allocation_options": ["--qos=low"]}, "allocation_options"),
     ],
 )
 def test_what_is_for_other_machines_is_refused(machine: dict[str, Any], where: str) -> None:
@@ -87,10 +89,12 @@ def test_a_system_that_no_resource_names_is_refused() -> None:
 
 
 def test_a_system_needs_an_executor_and_makes_no_nodes() -> None:
-    with pytest.raises(InvalidInput, match="the executor"):
-        handed_over_of(site(system={"executor": ""}))
-    with pytest.raises(InvalidInput, match="only batch systems of kind"):
-        handed_over_of(site(system={"kind": "slurm"}))
+    with pytest.raises(InvalidInput, match="names in batch systems") as refused:
+        site(system={"executor": ""})
+    assert refused.value.where == "site.batch_systems[0].executor"
+    with pytest.raises(InvalidInput, match="kind slurm has no such setting") as refused:
+        site(system={"kind": "slurm"})
+    assert refused.value.where == "site.batch_systems[0].executor"
     named = site(nodes="n[1-4]")
     with pytest.raises(InvalidInput, match="makes no reservations") as refused:
         backends_of(named, adapters_of(named))

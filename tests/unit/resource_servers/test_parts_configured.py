@@ -92,16 +92,15 @@ def test_what_says_nothing_is_refused_with_its_place(
     assert caught.value.where == where
 
 
-@pytest.mark.parametrize("kind", ["gridengine", "oar"])
 @pytest.mark.parametrize(
     ("resource", "why"),
     [(CORES, "reserves whole nodes only"), (MATLAB, "does not reserve licences")],
 )
 def test_a_system_that_reserves_no_parts_refuses_them_when_the_site_starts(
-    kind: str, resource: dict[str, Any], why: str
+    resource: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(InvalidInput, match=why):
-        backends(site(resource, kind=kind))
+        backends(site(resource, kind="oar"))
 
 
 @pytest.mark.parametrize(("resource", "name"), [(CORES, "cores"), (MATLAB, "matlab")])
@@ -112,8 +111,8 @@ def test_no_jobs_of_the_site_run_on_parts(resource: dict[str, Any], name: str) -
 
 
 def test_a_setting_of_another_kind_of_batch_system_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="one of gridengine and psij") as caught:
-        adapters_of(site(queue="all.q"))
+    with pytest.raises(InvalidInput, match="kind slurm has no such setting") as caught:
+        site(queue="all.q")
     assert caught.value.where == "site.batch_systems[0].queue"
 
 

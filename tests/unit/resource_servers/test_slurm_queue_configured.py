@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from kalends.backends.psij.handed_over import BY_COMMANDS
 from kalends.core.errors import InvalidInput
 from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.resource_servers.setup.configured_allocations import machines_through
@@ -46,13 +45,10 @@ def test_a_machine_of_no_nodes_has_slurm_take_its_jobs() -> None:
         {"allocation_options": ["--partition=all"]}, {"environment": {"HOME": "/x/{user}"}}
     )
     (handed,) = handed_over_of(owner)
-    executor = handed.executor
-    assert (handed.resource, executor.name, executor.system) == (
-        "centre/queue",
-        BY_COMMANDS,
-        "slurm",
-    )
-    assert executor.options == ("--partition=all",)
+    access = handed.access
+    assert (handed.resource, access.kind, access.system) == ("centre/queue", "slurm", "slurm")
+    assert access.foresees
+    assert access.options == ("--partition=all",)
     assert handed.environment == {"SLURM_CONF": "/etc/slurm.conf", "HOME": "/x/{user}"}
 
 
@@ -95,5 +91,5 @@ def test_what_slurm_decides_is_refused(machine: dict[str, Any], where: str) -> N
 
 
 def test_settings_of_psij_are_refused_for_it() -> None:
-    with pytest.raises(InvalidInput, match="only batch systems of kind"):
-        handed_over_of(site(system={"project": "dna"}))
+    with pytest.raises(InvalidInput, match="kind slurm has no such setting"):
+        site(system={"project": "dna"})

@@ -17,10 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import structs
 
 from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.backends.command_runner import CommandRunner, after
+from kalends.backends.kinds import Reach, SystemKind
 from kalends.backends.oar import printed
 from kalends.backends.oar.printed import Inventory
 from kalends.backends.records import (
@@ -220,3 +222,10 @@ def _refuse_reserved(reservation: SystemReservation, listing: Inventory, gap_s: 
 def _length(length_s: int) -> str:
     minutes, seconds = divmod(length_s, 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
+def _adapter(reach: Reach, _: msgspec.Struct) -> Oar:
+    return Oar(reach.configuration, reach.timeout_s, traits_here())
+
+
+KIND: Final = SystemKind(msgspec.Struct, _adapter)

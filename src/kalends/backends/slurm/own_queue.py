@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from kalends.backends.psij.handed_over import Executor, HandedOver, NoAnswer, NotTaken
+from kalends.backends.desks.handed_over import HandedOver, NoAnswer, NotTaken, QueueAccess
 from kalends.backends.slurm.adapter import AWAY
 from kalends.backends.slurm.allocations import minutes, whole_path
 
@@ -42,9 +42,11 @@ def run_command(words: Sequence[str], wait_s: float) -> Done:
 class SlurmQueue:
     """The jobs of one user in this queue. Thread-safe."""
 
+    numbers_processes = False
+
     def __init__(
         self,
-        how: Executor,
+        how: QueueAccess,
         run: RunCommand = run_command,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -112,10 +114,7 @@ class SlurmQueue:
                 each.pop(attempt, None)
 
     def _asked(self, nodes: int, limit_s: int) -> list[str]:
-        how = self._how
-        queue = [f"--partition={how.queue}"] if how.queue else []
-        account = [f"--account={how.project}"] if how.project else []
-        return [*how.options, *queue, *account, f"--nodes={nodes}", f"--time={minutes(limit_s)}"]
+        return [*self._how.options, f"--nodes={nodes}", f"--time={minutes(limit_s)}"]
 
     def _look(self) -> None:
         """Look which jobs exist, at most once in `look_s`; a missing answer changes nothing."""

@@ -132,7 +132,7 @@ async def _checked_scripts(settings: AgentsConfiguration) -> CheckUp:
 async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
     with server_parts():
         from kalends.backends.check_up import check_launching, check_up
-        from kalends.backends.psij.check_up import check_handing_over
+        from kalends.backends.desks.check_up import check_handing_over
         from kalends.backends.slurm.allocations import missing_commands
         from kalends.resource_servers.setup.configured_allocations import machines_through
         from kalends.resource_servers.setup.configured_backends import (
@@ -145,9 +145,7 @@ async def _checked(site: SiteConfiguration) -> dict[str, CheckUp]:
     adapters, machines = adapters_of(site), machines_through(site)
     backends = backends_of(site, adapters)
     found = {
-        each.system.name: await check_handing_over(
-            each.executor, each.system.users, each.environment
-        )
+        each.system.name: await check_handing_over(each.access, each.system.users, each.environment)
         for each in handed_over_of(site)
     }
     for system in site.batch_systems:

@@ -64,7 +64,7 @@ class MachineRunners:
             each.resource: HandOver(
                 machine=each.resource,
                 system=each.system.name,
-                executor=each.executor,
+                access=each.access,
                 users=each.system.users,
                 environment=each.environment,
                 rules=each.machine,

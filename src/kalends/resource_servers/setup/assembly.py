@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from kalends.backends.kinds import kind_named
 from kalends.calendars import (
     AccessList,
     AccessRule,
@@ -89,7 +90,8 @@ def _takes_jobs(site: SiteConfiguration, resource: ResourceConfiguration) -> boo
     """Whether it can be told when a job would begin there, and its owner bids for them."""
     machines = [each for each in site.machines if each.resource == resource.name]
     decides = site.advisory_system(resource)
-    foreseen = decides is None or decides.kind == "slurm"
+    queue = kind_named(decides.kind).queue if decides else None
+    foreseen = decides is None or (queue is not None and queue.foresees)
     return (
         any(each.bids for each in machines)
         and foreseen

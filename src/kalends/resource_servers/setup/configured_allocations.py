@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kalends.backends.slurm.adapter import Slurm
 from kalends.backends.slurm.allocations import SlurmAllocations
 from kalends.batch.elsewhere import Elsewhere, SlotNodes
 from kalends.core.errors import InvalidInput
@@ -12,7 +13,7 @@ from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.setup.configured_backends import (
     nodes_of,
     places_of,
-    slurm_of,
+    reach_of,
     system_named,
 )
 from kalends.serving.configuration import (
@@ -88,7 +89,7 @@ def elsewhere_of(
     return {
         each.resource: Elsewhere(
             machine=each.resource,
-            allocator=SlurmAllocations(slurm_of(each.system), each.machine.allocation_options),
+            allocator=_allocator(each),
             users=each.system.users,
             nodes=each.nodes,
             reserved=reserved if each.reserved_only else None,
@@ -97,6 +98,12 @@ def elsewhere_of(
         )
         for each in machines_through(configuration)
     }
+
+
+def _allocator(through: MachineThrough) -> SlurmAllocations:
+    reach = reach_of(through.system)
+    slurm = Slurm(reach.configuration, reach.timeout_s)
+    return SlurmAllocations(slurm, through.machine.allocation_options)
 
 
 def _ahead_s(system: BatchSystemConfiguration, grace_s: int) -> int:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from kalends.backends.adapter import Adapter
-from kalends.backends.gridengine.adapter import GridEngine
-from kalends.backends.oar.adapter import Oar, traits_here
+from kalends.backends.kinds import Reach, kind_named
 from kalends.backends.records import Traits
-from kalends.backends.slurm.adapter import Slurm
 from kalends.backends.slurm.hostlists import expanded
 from kalends.core.errors import InvalidInput
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
@@ -19,31 +16,21 @@ from kalends.serving.configuration import (
     SiteConfiguration,
 )
 
-SETTINGS_OF: Final = {
-    "queue": ("gridengine", "psij"),
-    "parallel_environment": ("gridengine",),
-    "executor": ("psij",),
-    "project": ("psij",),
-    "attributes": ("psij",),
-    "environment": ("psij", "slurm"),
-}
-"""Settings of batch systems that are not of all kinds."""
-
 
 def adapters_of(configuration: SiteConfiguration) -> dict[str, Adapter]:
     """Return an adapter for each batch system of the site, by name; raises `InvalidInput`."""
-    for number, system in enumerate(configuration.batch_systems):
-        _check_settings(system, f"site.batch_systems[{number}]")
     in_parts = {
         system_named(each.batch_system, configuration, f"site.resources[{number}]").name
         for number, each in enumerate(configuration.resources)
         if each.cores_each or each.licences
     }
-    return {
-        each.name: _adapter_of(each, each.name in in_parts)
-        for each in configuration.batch_systems
-        if each.kind != "psij"
-    }
+    found = {}
+    for number, system in enumerate(configuration.batch_systems):
+        kind = kind_named(system.kind, f"site.batch_systems[{number}].kind")
+        if kind.adapter is not None:
+            reach = reach_of(system, in_parts=system.name in in_parts)
+            found[system.name] = kind.adapter(reach, system.settings)
+    return found
 
 
 def check_files(configuration: SiteConfiguration) -> None:
@@ -98,33 +85,9 @@ def backends_of(
     return found
 
 
-def slurm_of(system: BatchSystemConfiguration, *, in_parts: bool = False) -> Slurm:
-    """Return the commands of a Slurm."""
-    timeout_s = system.answer_s_max * 0.75
-    return Slurm(str(system.configuration or ""), timeout_s, in_parts=in_parts)
-
-
-def _check_settings(system: BatchSystemConfiguration, where: str) -> None:
-    """Raise `InvalidInput` for what is only said of batch systems of another kind."""
-    usual = BatchSystemConfiguration(name=system.name)
-    for setting, kinds in SETTINGS_OF.items():
-        if system.kind not in kinds and getattr(system, setting) != getattr(usual, setting):
-            raise InvalidInput(
-                f"{system.kind} has no such setting; it is one of {' and '.join(kinds)}",
-                where=f"{where}.{setting}",
-                remedy="leave the setting out, or correct the kind",
-            )
-
-
-def _adapter_of(system: BatchSystemConfiguration, in_parts: bool) -> Adapter:
-    configuration, timeout_s = str(system.configuration or ""), system.answer_s_max * 0.75
-    if system.kind == "gridengine":
-        return GridEngine(
-            configuration, system.queue or "all.q", system.parallel_environment, timeout_s
-        )
-    if system.kind == "oar":
-        return Oar(configuration, timeout_s, traits_here())
-    return slurm_of(system, in_parts=in_parts)
+def reach_of(system: BatchSystemConfiguration, *, in_parts: bool = False) -> Reach:
+    """Return how the site reaches a batch system, whose commands have less time than its answers."""
+    return Reach(str(system.configuration or ""), system.answer_s_max * 0.75, in_parts)
 
 
 def _check_disjoint(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
-from kalends.backends.psij.handed_over import BY_COMMANDS, Executor
+from kalends.backends.desks.handed_over import QueueAccess
+from kalends.backends.kinds import OwnQueue, kind_named
 from kalends.core.errors import InvalidInput
-from kalends.extras import install_command
 from kalends.serving.configuration import (
     BatchSystemConfiguration,
     MachineConfiguration,
@@ -22,14 +21,11 @@ KEPT_S_MIN: Final = 86_400
 """What became of an attempt is kept at least for so long: a site may be away when it ends."""
 
 NOT_THERE: Final = (
-    "policy", "shape", "may_delay", "no_show_s", "batch_system", "nodes", "allocation_options",
-    "cores_each", "control_group", "users", "memory_mb_max", "processes_max", "directory",
-    "output_mb_max", "file_mb_max", "core_mb_max",
+    "policy", "shape", "may_delay", "no_show_s", "batch_system", "nodes", "cores_each",
+    "control_group", "users", "memory_mb_max", "processes_max", "directory", "output_mb_max",
+    "file_mb_max", "core_mb_max",
 )  # fmt: skip
 """What an owner may say of other machines only: here the batch system decides, and runs the jobs."""
-
-OF_SLURM: Final = ("allocation_options", "environment")
-"""What may be said of a Slurm's own queue all the same."""
 
 
 class Handed(NamedTuple):
@@ -38,7 +34,7 @@ class Handed(NamedTuple):
     resource: str
     machine: MachineConfiguration
     system: BatchSystemConfiguration
-    executor: Executor
+    access: QueueAccess
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -64,17 +60,13 @@ def handed_over_of(configuration: SiteConfiguration) -> list[Handed]:
                 where=f"{where}.batch_system",
                 remedy=f'let users submit jobs: [[site.machines]] with resource = "{resource.name}"',
             )
-        _check(configuration, machine, system)
-        found.append(_handed(configuration, machine, system))
+        queue = kind_named(system.kind).queue
+        assert queue is not None
+        _check(configuration, machine, takes_options=queue.takes_options)
+        found.append(_handed(configuration, machine, system, queue))
     for number, system in enumerate(configuration.batch_systems):
         handed = any(each.system is system for each in found)
         _check_system(system, f"site.batch_systems[{number}]", handed=handed)
-        if system.kind == "psij" and not handed:
-            raise InvalidInput(
-                "no resource names this batch system, so its jobs would run on the host of the site",
-                where=f"site.batch_systems[{number}].name",
-                remedy=f'write batch_system = "{system.name}" at a resource',
-            )
     return found
 
 
@@ -82,32 +74,29 @@ def _handed(
     configuration: SiteConfiguration,
     machine: MachineConfiguration,
     system: BatchSystemConfiguration,
+    queue: OwnQueue,
 ) -> Handed:
-    executor = Executor(
-        name=BY_COMMANDS if system.kind == "slurm" else system.executor,
+    access = QueueAccess(
+        kind=system.kind,
+        reached_by=queue.reached_by,
         system=system.name,
         site=configuration.name,
         machine=machine.resource,
         look_s=max(int(system.look_every_s), 1),
-        queue=system.queue,
-        project=system.project,
-        attributes=system.attributes,
+        foresees=queue.foresees,
+        settings=msgspec.to_builtins(system.settings) or {},
         options=machine.allocation_options,
         answer_s_max=system.answer_s_max * 0.75,
         keep_s=max(int(machine.keep_output_s), KEPT_S_MIN),
     )
-    return Handed(f"{configuration.name}/{machine.resource}", machine, system, executor)
+    return Handed(f"{configuration.name}/{machine.resource}", machine, system, access)
 
 
 def _check(
-    configuration: SiteConfiguration,
-    machine: MachineConfiguration,
-    system: BatchSystemConfiguration,
+    configuration: SiteConfiguration, machine: MachineConfiguration, *, takes_options: bool
 ) -> None:
     defaults = {each.name: each.default for each in msgspec.structs.fields(type(machine))}
-    for field in NOT_THERE:
-        if system.kind == "slurm" and field in OF_SLURM:
-            continue
+    for field in NOT_THERE if takes_options else (*NOT_THERE, "allocation_options"):
         default = defaults[field]
         if getattr(machine, field) != ({} if default is msgspec.NODEFAULT else default):
             number = configuration.machines.index(machine)
@@ -122,26 +111,18 @@ def _check(
 def _check_system(system: BatchSystemConfiguration, where: str, *, handed: bool) -> None:
     if handed:
         _check_nobody_is_root(system, where)
-    if system.kind != "psij":
-        for field in ("executor", "project", "attributes", "environment"):
-            if getattr(system, field) and not (handed and field in OF_SLURM):
-                raise InvalidInput(
-                    'only batch systems of kind "psij" have this setting',
-                    where=f"{where}.{field}",
-                    remedy='leave it out, or write kind = "psij"',
-                )
         return
-    if not system.executor:
+    if system.environment:
         raise InvalidInput(
-            "the executor of PSI/J is missing",
-            where=f"{where}.executor",
-            remedy='write executor = "pbs", "lsf", "slurm", "flux", "cobalt", ...',
+            "no jobs are handed over to this batch system",
+            where=f"{where}.environment",
+            remedy="leave environment out",
         )
-    if importlib.util.find_spec("psij") is None:
+    if kind_named(system.kind).adapter is None:
         raise InvalidInput(
-            "PSI/J is not installed here",
-            where=f"{where}.kind",
-            remedy=install_command("psij"),
+            "no resource names this batch system, so its jobs would run on the host of the site",
+            where=f"{where}.name",
+            remedy=f'write batch_system = "{system.name}" at a resource',
         )
 
 

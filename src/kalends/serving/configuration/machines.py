@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, field
@@ -12,15 +12,12 @@ from msgspec import Meta, field
 from kalends.core import identifiers, limits
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
-from kalends.core.resources import AttributeValue
 from kalends.serving.configuration.checks import check_unique
 from kalends.serving.configuration.rules import ResourceConfiguration
 from kalends.serving.configuration.sections import (
     DurationOrNoneS,
     DurationS,
     Name,
-    Queue,
-    QueueIfAny,
     Section,
 )
 
@@ -29,16 +26,15 @@ class BatchSystemConfiguration(Section, frozen=True, kw_only=True):
     """A batch system behind resources of the site; `users` has the Unix user of each kalends user.
 
     `configuration` is Slurm's own file. For other systems it is a shell file that is read before each
-    command, such as ``settings.sh`` of a Grid Engine cell. Without it, the commands find their own.
+    command. Without it, the commands find their own. `settings` are those that only its kind has: in the file
+    they are fields like the others.
     """
 
     name: Name
-    kind: Literal["slurm", "gridengine", "oar", "psij"] = "slurm"
+    kind: Annotated[str, Meta(max_length=64)] = "slurm"
     configuration: Path | None = None
-    queue: QueueIfAny = ""
-    """Grid Engine: the queue whose hosts are the nodes (default ``all.q``). PSI/J: the queue of all jobs."""
-    parallel_environment: Queue = "kalends"
-    """Grid Engine: an environment of that queue that fills up its hosts."""
+    settings: Any = None
+    """A value of `kalends.backends.kinds.SystemKind.settings`."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
     answer_s_max: Annotated[float, Meta(gt=0, le=limits.VOTE_MS_MAX / 1000)] = 8.0
     """Time limit of a command; later its outcome counts as unknown."""
@@ -52,12 +48,6 @@ class BatchSystemConfiguration(Section, frozen=True, kw_only=True):
     """Time for which a node that is down counts as taken."""
     give_up_after_s: DurationS = field(name="give_up_after", default=DurationS(1_800))
     """Time after which a promise that it cannot keep is moved to another time, or cancelled."""
-    executor: QueueIfAny = ""
-    """PSI/J: the name of its executor."""
-    project: QueueIfAny = ""
-    """PSI/J: the project that all jobs are charged to."""
-    attributes: Annotated[dict[str, AttributeValue], Meta(max_length=32)] = {}
-    """PSI/J: custom attributes of all jobs, e.g. ``"pbs.l"``."""
     environment: Annotated[dict[str, str], Meta(max_length=32)] = {}
     """Environment variables that the system's commands need in addition, if jobs are handed over."""
     usage_every_s: DurationS = field(name="usage_every", default=DurationS(600))

@@ -6,15 +6,17 @@ import tomllib
 import types
 import typing
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
+from kalends.backends.kinds import kind_named
 from kalends.core import limits
 from kalends.core.conversion import detail_and_path, remedy_at
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.near_names import near
+from kalends.serving.configuration.machines import BatchSystemConfiguration
 from kalends.serving.configuration.sections import Day, DurationOrNoneS, DurationS, Section
 from kalends.serving.configuration.servers import (
     BrokerConfiguration,
@@ -28,6 +30,14 @@ from kalends.serving.http.bodies import normalize
 
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""
+
+
+OF_ALL_KINDS: Final = {
+    each.encode_name for each in msgspec.structs.fields(BatchSystemConfiguration)
+} - {"settings"}
+"""What may be set for each batch system, of whatever kind."""
+
+T = TypeVar("T")
 
 
 class LogConfiguration(Section, frozen=True, kw_only=True):
@@ -63,8 +73,9 @@ def load_configuration(text: str, base: Path) -> Configuration:
 
 def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
     """Return the configuration with the fields `raw`; as `load_configuration`, without the text."""
+    raw = _with_settings(raw, base)
     _check_fields(raw, Configuration, "")
-    configuration = _convert(raw, base)
+    configuration = _convert(raw, Configuration, base)
     if not (configuration.site or configuration.broker or configuration.virtual):
         raise InvalidInput(
             "neither a site nor a broker is configured",
@@ -85,7 +96,39 @@ def check_configuration(configuration: Configuration) -> None:
         check_virtual(configuration.virtual)
 
 
-def _convert(raw: dict[str, Any], base: Path) -> Configuration:
+def _with_settings(raw: dict[str, Any], base: Path) -> dict[str, Any]:
+    """Return `raw`, where each batch system has the fields that only its kind has as its `settings`."""
+    site = raw.get("site")
+    systems = site.get("batch_systems") if isinstance(site, dict) else None
+    if not isinstance(site, dict) or not isinstance(systems, list):
+        return raw
+    found = [
+        _system(each, base, f"site.batch_systems[{number}]") if isinstance(each, dict) else each
+        for number, each in enumerate(systems)
+    ]
+    return {**raw, "site": {**site, "batch_systems": found}}
+
+
+def _system(raw: dict[str, Any], base: Path, where: str) -> dict[str, Any]:
+    name = raw.get("kind", "slurm")
+    if not isinstance(name, str):
+        return raw
+    settings = kind_named(name, f"{where}.kind").settings
+    own = {each.encode_name for each in msgspec.structs.fields(settings)}
+    if unknown := [field for field in raw if field not in own | OF_ALL_KINDS]:
+        raise InvalidInput(
+            f"a batch system of kind {name} has no such setting",
+            where=f"{where}.{unknown[0]}",
+            remedy=near(unknown[0], own | OF_ALL_KINDS) or "leave it out, or correct the kind",
+        )
+    said = {field: value for field, value in raw.items() if field in own}
+    common = {field: value for field, value in raw.items() if field not in own}
+    return {**common, "settings": _convert(said, settings, base, where)}
+
+
+def _convert(raw: dict[str, Any], kind: type[T], base: Path, within: str = "") -> T:
+    """Return `raw` as a `kind`; raises `InvalidInput` with the path, which begins `within` another."""
+
     def decode(kind: type, value: object) -> object:
         if kind is Day:
             try:
@@ -104,11 +147,12 @@ def _convert(raw: dict[str, Any], base: Path) -> Configuration:
         return base / Path(value).expanduser()
 
     try:
-        return msgspec.convert(raw, Configuration, dec_hook=decode)
+        return msgspec.convert(raw, kind, dec_hook=decode)
     except msgspec.ValidationError as error:
         detail, where = detail_and_path(error)
-        remedy = remedy_at(Configuration, detail, where)
-        raise InvalidInput(detail, where=where or "configuration", remedy=remedy) from error
+        remedy = remedy_at(kind, detail, where)
+        path = ".".join(filter(None, (within, where))) or "configuration"
+        raise InvalidInput(detail, where=path, remedy=remedy) from error
 
 
 def _check_fields(raw: object, kind: Any, path: str) -> None:

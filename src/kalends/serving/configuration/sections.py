@@ -21,12 +21,6 @@ Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
 NameIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.NAME_PATTERN)))]
 
 
-Queue = Annotated[str, Meta(pattern=whole(identifiers.QUEUE_PATTERN))]
-
-
-QueueIfAny = Annotated[str, Meta(pattern=whole(identifiers.perhaps(identifiers.QUEUE_PATTERN)))]
-
-
 ClockTime = Annotated[str, Meta(pattern=whole(identifiers.CLOCK_PATTERN))]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, field
 
+from kalends.backends.kinds import kind_named
 from kalends.contract.messages import SiteName, Url
 from kalends.core import identifiers, limits
 from kalends.core.durations import format_duration
@@ -181,17 +182,16 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     def advisory_system(self, resource: ResourceConfiguration) -> BatchSystemConfiguration | None:
         """Return the batch system that alone decides about this resource, without reservations.
 
-        Either it makes no reservations, or the machine is Slurm's own queue, without nodes or licences.
+        Either it makes no reservations, or the machine is its own queue, without nodes or licences.
         """
-        named = [each for each in self.batch_systems if each.name == resource.batch_system]
-        kind = named[0].kind if named else ""
-        takes_jobs = any(each.resource == resource.name for each in self.machines)
-        in_parts = resource.nodes or resource.licences
-        return (
-            named[0]
-            if kind == "psij" or (kind == "slurm" and takes_jobs and not in_parts)
-            else None
+        system = next(
+            (each for each in self.batch_systems if each.name == resource.batch_system), None
         )
+        if system is None or (kind := kind_named(system.kind)).queue is None:
+            return None
+        takes_jobs = any(each.resource == resource.name for each in self.machines)
+        is_queue = takes_jobs and not (resource.nodes or resource.licences)
+        return system if kind.adapter is None or is_queue else None
 
 
 class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):

@@ -1,0 +1,99 @@
+"""What all tests share, those of plug-ins too: Hypothesis's settings, and what becomes of tests with needs.
+
+Servers under test listen on port 0 and say which port they got, so there is no fixture for ports.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from tests import effort
+from tests.needs import DECLARED, NEEDS, declare
+
+# A busy machine makes examples slow, never wrong: no verdict may hang on time.
+settings.register_profile(
+    "kalends",
+    # The same examples every day; new ones whenever somebody asks for more of them.
+    derandomize=effort.EFFORT == 1,
+    deadline=None,
+    max_examples=effort.examples(60),
+    # Without `explain`, which traces every line and can take minutes.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("kalends")
+
+# Whoever has tried the demo in this shell, or has profiles, calls servers that are not under test.
+USUAL = "BROKER TOKEN TOKEN_FILE USER CA ZONE MACHINE PROFILE FACILITY"
+for name in USUAL.split():
+    os.environ.pop(f"KALENDS_{name}", None)
+os.environ["KALENDS_CONFIG"] = "/nowhere/config.toml"
+
+NOT_RUN = pytest.StashKey[dict[str, list[str]]]()
+"""By the reason."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    declare(config, *NEEDS)
+    config.stash[NOT_RUN] = {}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for need in config.stash[DECLARED]:
+        needy = [item for item in items if item.get_closest_marker(need.marker)]
+        asked_for = not need.when_asked or need.marker in config.option.markexpr
+        reason = (need.why_not() if asked_for else need.when_asked) if needy else ""
+        if not asked_for and config.option.markexpr:
+            items[:] = [item for item in items if item not in needy]
+            continue
+        if reason:
+            items[:] = [item for item in items if item not in needy]
+            config.hook.pytest_deselected(items=needy)
+            config.stash[NOT_RUN].setdefault(reason, []).extend(item.nodeid for item in needy)
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays to the end: no collection of garbage has to look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["not_run"] = session.config.stash[NOT_RUN]
+        output["steps"] = dict(effort.steps)
+        output["operations"] = dict(effort.operations)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Each xdist worker collects everything: the last one's list stands for all. Steps add up."""
+    config = node.config  # type: ignore[attr-defined]  # xdist exports no type for a node
+    output = getattr(node, "workeroutput", {})
+    config.stash[NOT_RUN] = output.get("not_run", {})
+    effort.steps.update(output.get("steps", {}))
+    effort.operations.update(output.get("operations", {}))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    for compared, count in sorted(effort.steps.items()):
+        terminalreporter.write_line(f"{count:,} steps compared with a slow twin: {compared}")
+    for object_, count in sorted(effort.operations.items()):
+        terminalreporter.write_line(f"{count:,} operations checked for linearizability: {object_}")
+    for reason, names in config.stash[NOT_RUN].items():
+        terminalreporter.section(f"{len(names)} tests NOT RUN: {reason}", red=True)
+        if reason in [need.when_asked for need in config.stash[DECLARED]]:
+            # They have a command of their own, and are many.
+            files = Counter(name.partition("::")[0] for name in names)
+            names = [f"{count} of {file}" for file, count in sorted(files.items())]
+        for name in names:
+            terminalreporter.write_line(f"NOT RUN {name}")

@@ -1,1 +1,0 @@
-"""Grid Engine, by its commands."""
