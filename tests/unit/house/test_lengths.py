@@ -21,6 +21,7 @@ LONG_MODULES: Final = {
     "resource_servers/participation/claims/claim_table.py": "claims and calendars change together",
     "resource_servers/participation/participant.py": "the parts of a site, and everything that spans them",
     "scheduling/cluster.py": "what runs, what is free and what is reserved change together",
+    "scheduling/mapped.py": "a cluster with a topology, and the promise that looks at its nodes",
     "scheduling/scheduler.py": "all events of a queue, and what each may be refused for",
     "stores/sqlite/journal.py": "the statements of one file, beside its schema",
     "stores/sqlite/sqlite_file.py": "opening, upgrading and checking a file",
