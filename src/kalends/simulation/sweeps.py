@@ -18,16 +18,21 @@ import msgspec
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.extras import install_command
 from kalends.simulation.confidence import Estimate, estimate
-from kalends.simulation.experiment import SimulationResult, simulate
-from kalends.simulation.source import Workload
+from kalends.simulation.experiment import simulate
+from kalends.simulation.result import COLUMNS, SimulationResult
+from kalends.simulation.workloads import Workload
 from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
 
 if TYPE_CHECKING:
+    from kalends.core.markup import Markup
     from kalends.scheduling.reservations import Reservation
     from kalends.simulation.workloads.speedups import SpeedUps
 
 REPLAYS_MAX: Final = 100_000
 """Maximum number of replays, above which it is a typing error."""
+
+ROWS_MAX: Final = 200
+"""Rows of a table in a notebook."""
 
 DASK_WAIT_S: Final = 10
 
@@ -63,11 +68,22 @@ class Cell(msgspec.Struct, frozen=True):
 class SweepCells(list[Cell]):
     """The cells of a sweep, which a notebook shows as a table."""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Markup:
         # Imported here because only notebooks ask for it.
-        from kalends.simulation.result_tables import cells_html
+        from kalends.core.markup import element, table
 
-        return cells_html(self)
+        rows = [
+            (cell.policy, f"{cell.load:g}", *(_mean(cell, *told) for told in COLUMNS.values()))
+            for cell in self[:ROWS_MAX]
+        ]
+        return element("div", table(("policy", "load", *COLUMNS), rows))
+
+
+def _mean(cell: Cell, name: str, say: Callable[[float], str]) -> str:
+    found = cell.estimate(name)
+    return say(found.mean) + (
+        "" if found.half_width is None else f" \u00b1 {say(found.half_width)}"
+    )
 
 
 class _Replay(msgspec.Struct, frozen=True):

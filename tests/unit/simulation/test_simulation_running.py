@@ -13,7 +13,7 @@ import kalends
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.extras import install_command
 from kalends.scheduling.policies.ordered.fcfs import Fcfs
-from kalends.simulation.experiment import SimulationResult
+from kalends.simulation.result import SimulationResult
 from kalends.simulation.schedule import Schedule
 from kalends.simulation.sweeps import sweep
 
