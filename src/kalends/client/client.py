@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, Self
 
+import kalends.client.notebooks  # noqa: F401 (so that notebooks draw its answers)
 from kalends.client.calls import CallSender
 from kalends.client.client_settings import ClientSettings
 from kalends.client.inputs.given_values import by_name, milliseconds

@@ -7,7 +7,8 @@ appears in the path as ``{field}`` is taken from the path.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import UTC
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -48,6 +49,7 @@ from kalends.contract.notice_calls import (
     NoticeAddresses,
     NoticeAddressRef,
     NoticeAddressView,
+    made_words,
 )
 from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.pass_calls import AskSitePass, SitePass
@@ -55,7 +57,10 @@ from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Re
 from kalends.contract.slot_calls import ReadSlots, SlotPage
 from kalends.core import identifiers as ids
 from kalends.core import limits
+from kalends.core.durations import format_duration
 from kalends.core.errors import Problem, Refusal
+from kalends.core.full_times import date_and_time
+from kalends.core.identifiers import short_id
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.place_preferences import PlacePreference
@@ -71,6 +76,9 @@ from kalends.core.scripts import (
 from kalends.core.steps import StepPart
 
 API_VERSION = 1
+
+TEXT_MAX: Final = 120
+"""Characters of a request's text in an interactive session."""
 
 RequestState = Literal["open", "held", "reserved", "failed", "cancelled", "replaced"]
 WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
@@ -143,9 +151,12 @@ class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
     now: int = 0
 
     def __repr__(self) -> str:
-        from kalends.contract.request_tables import calendar_in_a_line
+        # Imported here, and below, because only people at a terminal ask for it.
+        from kalends.core.markup import local_time
 
-        return f"<CalendarView {calendar_in_a_line(self)}>"
+        start, end = local_time(self.start, UTC), local_time(self.end, UTC)
+        when = f"{date_and_time(start)} to {date_and_time(end)} UTC"
+        return f"<CalendarView {self.resource.name}: {when}, {len(self.slots)} slots taken>"
 
 
 # Booking (brokers).
@@ -279,9 +290,18 @@ class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
     problem: Problem | None = None
 
     def __repr__(self) -> str:
-        from kalends.contract.request_tables import in_a_line
+        from kalends.core.markup import local_time, visible
 
-        return f"<RequestView {in_a_line(self)}>"
+        told = f"{short_id(self.id)} {visible(marked_state(self))}: {visible(self.text)[:TEXT_MAX]}"
+        if self.start:
+            starts = local_time(self.start, UTC)
+            told += f", {date_and_time(starts)} UTC for {format_duration(self.end - self.start)}"
+        return f"<RequestView {told}>"
+
+
+def marked_state(view: RequestView) -> str:
+    """Return the state, with the last change by others in a few words."""
+    return f"{view.state} ({made_words(view.changed)})" if view.changed is not None else view.state
 
 
 class RequestViews(tuple[RequestView, ...], NotebookForm):
