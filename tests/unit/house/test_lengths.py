@@ -15,7 +15,6 @@ FUNCTION_LINES_MAX: Final = 60
 LONG_MODULES: Final = {
     "batch/queue/flow.py": "what follows from each fact of a queue, a method each",
     "calendars/resource.py": "one calendar with all rules of its owner",
-    "contract/calls.py": "all calls, and the table of them",
     "contract/messages.py": "all messages, and the table of them",
     "broker/coordination/decision_record.py": "the record of a request, and all that is done to it",
     "resource_servers/participation/claims/claim_table.py": "claims and calendars change together",
