@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import msgspec
 
@@ -38,6 +38,22 @@ Progress = Callable[[int, int | None], object]
 
 _CHUNK: Final = 1024
 """Number of ended jobs counted at a time: few enough to stay in the processor's cache."""
+
+
+class ReplayOptions(TypedDict, total=False):
+    """The options of `simulate` that all replays of a sweep share."""
+
+    nodes: int | None
+    machine: str
+    crossing: str
+    components: str
+    speedups: SpeedUps | Path | str | None
+    reservations: Sequence[Reservation]
+    treat: str
+    estimates: Estimates
+    damaged: Damaged
+    unsorted: Unsorted
+    by: Sequence[str]
 
 
 def simulate(

@@ -9,24 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
+from kalends.core.signatures import names_options
 from kalends.extras import install_command
 from kalends.simulation.confidence import Estimate, estimate
-from kalends.simulation.experiment import simulate
+from kalends.simulation.experiment import ReplayOptions, simulate
 from kalends.simulation.result import COLUMNS, SimulationResult
 from kalends.simulation.workloads import Workload
-from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
 
 if TYPE_CHECKING:
     from kalends.core.markup import Markup
-    from kalends.scheduling.reservations import Reservation
-    from kalends.simulation.workloads.speedups import SpeedUps
 
 REPLAYS_MAX: Final = 100_000
 """Maximum number of replays, above which it is a typing error."""
@@ -92,9 +89,10 @@ class _Replay(msgspec.Struct, frozen=True):
     load: float
     shake_s: int
     seed: int
-    options: dict[str, Any]
+    options: ReplayOptions
 
 
+@names_options(ReplayOptions, simulate)
 def sweep(
     workload: Workload,
     *,
@@ -106,17 +104,7 @@ def sweep(
     cores: int | None = None,
     dask: str | None = None,
     progress: Callable[[int, int | None], object] | None = None,
-    nodes: int | None = None,
-    machine: str = "",
-    crossing: str = "",
-    components: str = "",
-    speedups: SpeedUps | Path | str | None = None,
-    reservations: Sequence[Reservation] = (),
-    treat: str = "",
-    estimates: Estimates = "user",
-    damaged: Damaged = "refuse",
-    unsorted: Unsorted = "refuse",
-    by: Sequence[str] = (),
+    **options: Unpack[ReplayOptions],
 ) -> SweepCells:
     """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair.
 
@@ -133,11 +121,8 @@ def sweep(
     Raises `InvalidInput` as `simulate` does, and `Unavailable` where no cluster answers.
     """
     count = _count(len(policies), len(loads), repeats, shake_s)
-    options = {
-        "nodes": nodes, "machine": machine, "crossing": crossing, "components": components,
-        "speedups": speedups, "reservations": reservations, "treat": treat, "estimates": estimates,
-        "damaged": damaged, "unsorted": unsorted, "by": by,
-    }  # fmt: skip
+    if others := options.keys() - ReplayOptions.__annotations__:
+        raise TypeError(f"sweep() got an unexpected keyword argument {min(others)!r}")
     replays = [
         _Replay(workload, policy, load, shake_s, seed + repetition, options)
         for policy in policies
