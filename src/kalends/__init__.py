@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from kalends.client.client import Client as Client
     from kalends.client.connection import connect as connect
     from kalends.client.inputs.zones import as_datetime as as_datetime
+    from kalends.client.notebooks.forms import as_html as as_html
     from kalends.client.sync import SyncClient as SyncClient
     from kalends.client.sync import connect_sync as connect_sync
     from kalends.contract.calls import AgentNote as AgentNote
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from kalends.contract.calls import Waiting as Waiting
     from kalends.contract.notice_calls import ChangeByOthers as ChangeByOthers
     from kalends.contract.notice_calls import NoticeAddressView as NoticeAddressView
-    from kalends.contract.pictures import as_html as as_html
     from kalends.core.errors import Conflict as Conflict
     from kalends.core.errors import Expired as Expired
     from kalends.core.errors import InvalidInput as InvalidInput
@@ -104,7 +104,7 @@ _HOME = {
     "RequestView": "kalends.contract.calls",
     "RunView": "kalends.contract.calls",
     "Waiting": "kalends.contract.calls",
-    "as_html": "kalends.contract.pictures",
+    "as_html": "kalends.client.notebooks.forms",
     "Conflict": "kalends.core.errors",
     "Expired": "kalends.core.errors",
     "InvalidInput": "kalends.core.errors",

@@ -14,7 +14,7 @@ import pytest
 from distributed import LocalCluster
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.experiment import SimulationResult
+from kalends.simulation.result import SimulationResult
 from kalends.simulation.sweeps import Cell, sweep
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")

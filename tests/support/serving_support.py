@@ -25,6 +25,7 @@ from kalends.contract.notice_calls import (
 )
 from kalends.contract.pass_calls import AskSitePass, SitePass
 from kalends.contract.versions import ServerVersion, own_version
+from kalends.core.resources import ResourceInfo
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
 from kalends.serving.clocks import SystemClock
 from kalends.serving.http.application import build_application
@@ -116,7 +117,7 @@ class Deeds:
         return self._view(RID, caller, body.key)
 
     async def calendar(self, caller: Caller, body: calls.ShowCalendar) -> calls.Answer:
-        info = calls.ResourceInfo(name=body.resource)
+        info = ResourceInfo(name=body.resource)
         return calls.CalendarView(
             resource=info, start=body.start, end=body.end, until=body.end, free=(), slots=()
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from kalends.cli.replays.site_past import SitePast
-    from kalends.simulation.experiment import SimulationResult
+    from kalends.simulation.result import SimulationResult
 
 
 _output_option, _past_option = section("Output"), section("A site's past")

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, Self
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 
-from kalends.client.calls import CallSender
+import kalends.client.notebooks  # noqa: F401 (so that notebooks draw its answers)
 from kalends.client.client_settings import ClientSettings
 from kalends.client.inputs.given_values import by_name, milliseconds
 from kalends.client.inputs.request_builder import (
-    ArgumentValues,
     Duration,
     Preferred,
     Time,
     Window,
     length_s,
-    period_s,
-    request_from,
-    start_s,
-    time_s,
 )
-from kalends.client.inputs.scripts import Agent, named_script
+from kalends.client.methods.agent_calls import AgentCalls
 from kalends.client.methods.answers import NewLength, check_kept, settled
 from kalends.client.methods.approval_calls import ApprovalCalls
-from kalends.client.methods.follower import Follower
 from kalends.client.methods.job_calls import JobCalls
+from kalends.client.methods.listing_calls import ListingCalls
 from kalends.client.methods.notice_calls import NoticeCalls
 from kalends.client.methods.request_calls import RequestCalls
 from kalends.client.transports.call_line import CallLine
@@ -34,11 +30,24 @@ from kalends.core.errors import error_from_problem
 from kalends.core.local_clocks import begins_day
 from kalends.core.requests import Request
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 CALENDAR_S: Final = 86_400
 """The length of a calendar without a given end."""
 
 
-class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
+def _of(part: str, method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Client, P], T]:
+    """Wrap `method` of a part of the client."""
+
+    @wraps(method)
+    def call(self: Client, /, *args: P.args, **keywords: P.kwargs) -> T:
+        return method(getattr(self, part), *args, **keywords)
+
+    return call
+
+
+class Client:
     """A client of one server. `connect` makes one; it connects at its first call, until `close`.
 
     The id of a request may be given by its beginning or its end, or by the beginning of the id in `kalends
@@ -54,8 +63,12 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self._line = CallLine(settings)
-        around = settings.surroundings
-        self._follows = Follower(self, clock=around.clock, sleep=around.sleep)
+        self._listing = ListingCalls(self._line)
+        self._agents = AgentCalls(self._line, self._listing)
+        self._requests = RequestCalls(self._line, self._listing, self._agents)
+        self._jobs = JobCalls(self._line)
+        self._notices = NoticeCalls(self._line)
+        self._approvals = ApprovalCalls(self._line)
 
     def __repr__(self) -> str:
         return f"<kalends client of {self.settings.access.url}>"
@@ -71,21 +84,74 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         """Close the connections; calls in flight fail. A later call connects again."""
         await self._line.close()
 
-    @property
-    def _caller(self) -> CallSender:
-        return self._line.sender()
-
-    @property
-    def _follower(self) -> Follower:
-        return self._follows
+    new_key = _of("settings", ClientSettings.new_key)
+    time_s = _of("settings", ClientSettings.time_s)
+    period_s = _of("settings", ClientSettings.period_s)
+    start_s = _of("settings", ClientSettings.start_s)
+    request = _of("_requests", RequestCalls.request)
+    book = _of("_requests", RequestCalls.book)
+    hold = _of("_requests", RequestCalls.hold)
+    submit_in_step = _of("_requests", RequestCalls.submit_in_step)
+    place_job = _of("_requests", RequestCalls.place_job)
+    book_copies = _of("_requests", RequestCalls.book_copies)
+    wait = _of("_requests", RequestCalls.wait)
+    resolve = _of("_requests", RequestCalls.resolve)
+    by_key = resolve
+    full_id = _of("_listing", ListingCalls.full_id)
+    show = _of("_listing", ListingCalls.show)
+    why = _of("_listing", ListingCalls.why)
+    reservations = _of("_listing", ListingCalls.reservations)
+    list = _of("_listing", ListingCalls.list)
+    waiting_list = _of("_listing", ListingCalls.waiting_list)
+    watch = _of("_listing", ListingCalls.watch)
+    events = _of("_listing", ListingCalls.events)
+    upload_agent = _of("_agents", AgentCalls.upload_agent)
+    agents = _of("_agents", AgentCalls.agents)
+    agent = _of("_agents", AgentCalls.agent)
+    delete_agent = _of("_agents", AgentCalls.delete_agent)
+    tell_agent = _of("_agents", AgentCalls.tell_agent)
+    agent_runs = _of("_agents", AgentCalls.agent_runs)
+    agent_run = _of("_agents", AgentCalls.agent_run)
+    submit = _of("_jobs", JobCalls.submit)
+    submit_many = _of("_jobs", JobCalls.submit_many)
+    jobs = _of("_jobs", JobCalls.jobs)
+    job = _of("_jobs", JobCalls.job)
+    job_news = _of("_jobs", JobCalls.job_news)
+    watch_job = _of("_jobs", JobCalls.watch_job)
+    moved_jobs = _of("_jobs", JobCalls.moved_jobs)
+    watch_jobs = _of("_jobs", JobCalls.watch_jobs)
+    hold_job = _of("_jobs", JobCalls.hold_job)
+    release_job = _of("_jobs", JobCalls.release_job)
+    kill_job = _of("_jobs", JobCalls.kill_job)
+    job_output = _of("_jobs", JobCalls.job_output)
+    follow_output = _of("_jobs", JobCalls.follow_output)
+    attach = _of("_jobs", JobCalls.attach)
+    job_usage = _of("_jobs", JobCalls.job_usage)
+    slots = _of("_jobs", JobCalls.slots)
+    job_history = _of("_jobs", JobCalls.job_history)
+    past_jobs = _of("_jobs", JobCalls.past_jobs)
+    past_slots = _of("_jobs", JobCalls.past_slots)
+    machine_plan = _of("_jobs", JobCalls.machine_plan)
+    machine_gaps = _of("_jobs", JobCalls.machine_gaps)
+    machine_delays = _of("_jobs", JobCalls.machine_delays)
+    serve_nodes = _of("_jobs", JobCalls.serve_nodes)
+    set_policy = _of("_jobs", JobCalls.set_policy)
+    replan = _of("_jobs", JobCalls.replan)
+    notice_addresses = _of("_notices", NoticeCalls.notice_addresses)
+    add_notice_address = _of("_notices", NoticeCalls.add_notice_address)
+    remove_notice_address = _of("_notices", NoticeCalls.remove_notice_address)
+    test_notice_address = _of("_notices", NoticeCalls.test_notice_address)
+    approvals = _of("_approvals", ApprovalCalls.approvals)
+    approve = _of("_approvals", ApprovalCalls.approve)
+    decline = _of("_approvals", ApprovalCalls.decline)
 
     async def health(self) -> calls.Health:
         """Return whether the server is up and able to work."""
-        return await self._caller.call(calls.Nothing(), "health", calls.Health)
+        return await self._line.call(calls.Nothing(), "health", calls.Health)
 
     async def whoami(self) -> calls.CallerView:
         """Return your identity at the server, and the rights and the end of your token."""
-        return await self._caller.call(calls.Nothing(), "whoami", calls.CallerView)
+        return await self._line.call(calls.Nothing(), "whoami", calls.CallerView)
 
     async def at_site(self, site: str) -> Client:
         """Return a client of `site`, at which this broker books, for the same user; close it after use.
@@ -97,11 +163,11 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         # Imported here because few programs call a site by way of its broker.
         from kalends.client.logins.site_ways import settings_at
 
-        return Client(await settings_at(site, self.settings, self._caller))
+        return Client(await settings_at(site, self.settings, self._line.sender()))
 
     async def resources(self) -> calls.Resources:
         """Return the resources that the caller may see, and which sites answer."""
-        return await self._caller.call(calls.ListResources(), "resources", calls.Resources)
+        return await self._line.call(calls.ListResources(), "resources", calls.Resources)
 
     async def calendar(
         self, resource: str, *, start: Time = "now", end: Time | None = None
@@ -113,72 +179,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         start_s = self.time_s(start)
         end_s = start_s + CALENDAR_S if end is None else self.period_s(start_s, end)[1]
         body = calls.ShowCalendar(resource=resource, start=start_s, end=end_s)
-        return await self._caller.call(body, "calendar", calls.CalendarView)
-
-    def request(
-        self,
-        request: Request | str,
-        *,
-        duration: Duration | None = None,
-        at: Time | None = None,
-        window: Window = (None, None),
-        note: str = "",
-        priority: int = 0,
-        prefer: Preferred = (),
-        agent: Agent = "",
-        arguments: ArgumentValues | None = None,
-        agent_must_run: bool = False,
-    ) -> Request:
-        """Return the request that `find`, `book` and `hold` would send; send nothing.
-
-        `request` is a `Request`, taken as it is, or the text form of its terms together with `duration` and
-        either `at` (the start) or `window` (earliest start, latest end, None leaves an end open; or a text
-        such as ``next week``). `prefer` are preferred times of the start: phrases such as ``mornings`` or
-        ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a head
-        start in wait queues, as far as the broker allows it. `agent` chooses among the slots at each site: a
-        script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and `hold` upload;
-        `arguments` are passed to it. With `agent_must_run` nothing is booked if it fails at a site. Raises
-        `InvalidInput`, and `TooLarge` for a script's file.
-        """
-        return request_from(
-            request,
-            duration=duration,
-            at=at,
-            window=window,
-            note=note,
-            priority=priority,
-            prefer=prefer,
-            agent=named_script(agent).name,
-            arguments=arguments,
-            agent_must_run=agent_must_run,
-            now_s=int(self.settings.surroundings.wall_clock()),
-            zone=self.settings.zone,
-        )
-
-    def new_key(self) -> str:
-        """Return a key for one booking or change, to be stored before sending it."""
-        return self.settings.surroundings.new_key()
-
-    def time_s(self, when: Time, *, where: str = "time", exact: bool = False) -> int:
-        """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC.
-
-        With `exact`, a text that names a day also needs a time of day. `where` is the place in errors.
-        """
-        now_s = int(self.settings.surroundings.wall_clock())
-        return time_s(when, now_s=now_s, zone=self.settings.zone, where=where, exact=exact)
-
-    def period_s(self, start: Time, end: Time) -> tuple[int, int]:
-        """Return both ends of a period in seconds UTC: ``17:00`` as `end` is the first one after the start.
-
-        Raises `InvalidInput`, also if the end, as understood, is not after the start.
-        """
-        now_s = int(self.settings.surroundings.wall_clock())
-        return period_s(start, end, now_s=now_s, zone=self.settings.zone)
-
-    def start_s(self, at: Time, *, where: str = "at", exact: bool = True) -> int:
-        """Return `when` like `time_s`, for a start: ``now+10m`` is rounded up to a full minute."""
-        now_s = int(self.settings.surroundings.wall_clock())
-        return start_s(at, now_s=now_s, zone=self.settings.zone, where=where, exact=exact)
+        return await self._line.call(body, "calendar", calls.CalendarView)
 
     async def find(
         self,
@@ -198,22 +199,22 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         """
         wanted = self.request(request, duration=duration, at=at, window=window, prefer=prefer)
         body = calls.Find(request=wanted, count=count, explain=explain)
-        return await self._caller.call(body, "find", calls.Found)
+        return await self._line.call(body, "find", calls.Found)
 
     async def lock(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Lock all that request `id` holds, or nothing; raises `Expired` when the hold ran out."""
         body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
-        return settled(await self._caller.call(body, "lock", calls.RequestView))
+        return settled(await self._line.call(body, "lock", calls.RequestView))
 
     async def release(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Release all slots that request `id` holds, and its places in wait queues and on waiting lists."""
         body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
-        return await self._caller.call(body, "release", calls.RequestView)
+        return await self._line.call(body, "release", calls.RequestView)
 
     async def cancel(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Cancel reservation `id` at all its sites; a hold or an open request ends, too."""
         body = calls.Finish(id=await self.full_id(id), wait_ms=milliseconds(wait_s))
-        return await self._caller.call(body, "cancel", calls.RequestView)
+        return await self._line.call(body, "cancel", calls.RequestView)
 
     async def move(
         self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
@@ -248,7 +249,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         body = calls.PlaceElsewhere(
             id=await self.full_id(id), key=key or self.new_key(), wait_ms=milliseconds(wait_s)
         )
-        return settled(await self._caller.call(body, "job_place_elsewhere", calls.RequestView))
+        return settled(await self._line.call(body, "job_place_elsewhere", calls.RequestView))
 
     async def extend(
         self,
@@ -287,15 +288,15 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
 
     async def audit(self, after: str = "") -> calls.Audited:
         """Return a page of all claims or decisions, and any invariant that does not hold."""
-        return await self._caller.call(calls.Audit(after=after), "audit", calls.Audited)
+        return await self._line.call(calls.Audit(after=after), "audit", calls.Audited)
 
     async def bidders(self) -> calls.Bidders:
         """Return statistics of the bids of a broker's sites. Needs the scope ``audit``."""
-        return await self._caller.call(calls.ListBidders(), "bidders", calls.Bidders)
+        return await self._line.call(calls.ListBidders(), "bidders", calls.Bidders)
 
     async def drain(self, on: bool = True) -> calls.Health:
         """Refuse new claims, or (`on` false) accept them again; promises are kept."""
-        return await self._caller.call(calls.Drain(on=on), "drain", calls.Health)
+        return await self._line.call(calls.Drain(on=on), "drain", calls.Health)
 
     async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> calls.Reconciled:
         """Compare a broker's register with all its sites, and repair differences.
@@ -304,7 +305,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         restored accepts new bookings before all is compared.
         """
         body = calls.Reconcile(wait_ms=milliseconds(wait_s), go_on=go_on)
-        return await self._caller.call(body, "reconcile", calls.Reconciled)
+        return await self._line.call(body, "reconcile", calls.Reconciled)
 
     async def reclaim(
         self,
@@ -338,15 +339,15 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
             units=units,
             dry_run=dry_run,
         )
-        return await self._caller.call(body, "reclaim", ReclaimView)
+        return await self._line.call(body, "reclaim", ReclaimView)
 
     async def reclaims(self) -> tuple[ReclaimView, ...]:
         """List the periods reclaimed by the owner of this site, with their reservations."""
-        return (await self._caller.call(ListReclaims(), "reclaims", Reclaims)).reclaims
+        return (await self._line.call(ListReclaims(), "reclaims", Reclaims)).reclaims
 
     async def end_reclaim(self, key: str) -> ReclaimView:
         """Withdraw a reclaim: the period can be booked again; moved reservations stay moved."""
-        return await self._caller.call(ReclaimRef(key=key), "reclaim_end", ReclaimView)
+        return await self._line.call(ReclaimRef(key=key), "reclaim_end", ReclaimView)
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> calls.RequestView:
         body = calls.Change(
@@ -355,7 +356,7 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
             wait_ms=milliseconds(wait_s),
             **fields,
         )
-        answer = await self._caller.call(body, "change", calls.RequestView)
+        answer = await self._line.call(body, "change", calls.RequestView)
         if answer.problem is not None:
             raise error_from_problem(answer.problem)
         return answer

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from kalends.client.calls import CallSender
+from kalends.client.inputs.request_builder import Time, period_s, start_s, time_s
 from kalends.client.transports.late_transport import LateTransport, TokenSource
 from kalends.client.transports.retry import Backoff
 from kalends.client.transports.transport import Access, Transport
@@ -54,6 +55,32 @@ class ClientSettings:
     token: TokenSource | None = None
     unanswered: list[str] | None = None
     """Filled with the names of calls that may change something, until their answers arrive."""
+
+    def new_key(self) -> str:
+        """Return a key for one booking or change, to be stored before sending it."""
+        return self.surroundings.new_key()
+
+    def now_s(self) -> int:
+        """Return the time of this computer in seconds UTC."""
+        return int(self.surroundings.wall_clock())
+
+    def time_s(self, when: Time, *, where: str = "time", exact: bool = False) -> int:
+        """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC.
+
+        With `exact`, a text that names a day also needs a time of day. `where` is the place in errors.
+        """
+        return time_s(when, now_s=self.now_s(), zone=self.zone, where=where, exact=exact)
+
+    def period_s(self, start: Time, end: Time) -> tuple[int, int]:
+        """Return both ends of a period in seconds UTC: ``17:00`` as `end` is the first one after the start.
+
+        Raises `InvalidInput`, also if the end, as understood, is not after the start.
+        """
+        return period_s(start, end, now_s=self.now_s(), zone=self.zone)
+
+    def start_s(self, at: Time, *, where: str = "at", exact: bool = True) -> int:
+        """Return `when` like `time_s`, for a start: ``now+10m`` is rounded up to a full minute."""
+        return start_s(at, now_s=self.now_s(), zone=self.zone, where=where, exact=exact)
 
     def open_transport(self) -> Transport:
         """Open the transport. Raises `InvalidInput`."""

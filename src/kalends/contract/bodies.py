@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -28,12 +29,16 @@ class Answer(
 
 
 class NotebookForm:
-    """An answer that a notebook shows as HTML."""
+    """An answer that a notebook shows as HTML, once the client is loaded, which draws it."""
 
     __slots__ = ()
 
-    def _repr_html_(self) -> str:
-        # Imported here because only notebooks need it.
-        from kalends.contract.pictures import as_html
+    _drawn: ClassVar[Callable[[object], str] | None] = None
 
-        return as_html(self)
+    def _repr_html_(self) -> str | None:
+        return None if NotebookForm._drawn is None else NotebookForm._drawn(self)
+
+    @classmethod
+    def draw_by(cls, as_html: Callable[[object], str]) -> None:
+        """Show all answers as `as_html` draws them."""
+        NotebookForm._drawn = as_html

@@ -1,4 +1,4 @@
-"""The calls of users and programs to brokers and sites: bodies, answers, and the table of all calls.
+"""The table of the calls of users and programs to brokers and sites, and the names of their types.
 
 `OPERATIONS` is the single source of the HTTP routes, of the session calls, of the OpenAPI document
 and of the client: name, method, path, types of body and answer, and required scope. A field of the body that
@@ -7,16 +7,29 @@ appears in the path as ``{field}`` is taken from the path.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import Meta
 
+from kalends.contract.agent_calls import (
+    AgentRef,
+    Agents,
+    AgentView,
+    ListAgents,
+    ListRuns,
+    RunRef,
+    Runs,
+    RunView,
+    TellAgent,
+    UploadAgent,
+)
 from kalends.contract.approval_calls import Approvals, ApprovalView, DecideApproval, ListApprovals
-from kalends.contract.bodies import Answer, Body, NotebookForm
+from kalends.contract.bodies import Answer, Body
 from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs
+from kalends.contract.call_frames import Call, CallFrame, Reply, UnreadCall
 from kalends.contract.delay_calls import FindDelays, MachineDelays
-from kalends.contract.fields import EndWord, Key, RequestId, ResourceName, TimeS, Units, Want
+from kalends.contract.fields import WaitMs
+from kalends.contract.find_calls import Candidate, Find, Found, Obstacle, PollPoint, PollView, Price
 from kalends.contract.history_calls import HistoryPage, ReadHistory
 from kalends.contract.job_calls import (
     ChangeJob,
@@ -43,758 +56,146 @@ from kalends.contract.job_calls import (
 from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
-    ChangeByOthers,
     ListNoticeAddresses,
     NoticeAddresses,
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.operator_calls import (
+    Audit,
+    AuditClaim,
+    Audited,
+    AuditRecord,
+    Bidders,
+    BidderView,
+    Drain,
+    ListBidders,
+    LostReservation,
+    Reconcile,
+    Reconciled,
+    SiteReconciled,
+)
 from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.placing_calls import PlacedEnd, PlacedJob, PlaceElsewhere, PlaceJob
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
-from kalends.contract.slot_calls import ReadSlots, SlotPage
-from kalends.core import identifiers as ids
-from kalends.core import limits
-from kalends.core.errors import Problem, Refusal
-from kalends.core.implementations import Implementation
-from kalends.core.jobs import JobRequest
-from kalends.core.place_preferences import PlacePreference
-from kalends.core.requests import Attribute, Request
-from kalends.core.resources import ResourceInfo, Slot
-from kalends.core.scripts import (
-    AgentMessage,
-    RunCode,
-    ScriptHash,
-    ScriptName,
-    ScriptSource,
+from kalends.contract.request_calls import (
+    Book,
+    ById,
+    ByKey,
+    Change,
+    Event,
+    Events,
+    Finish,
+    ListRequests,
+    Patience,
+    Requests,
+    Story,
+    Watch,
 )
-from kalends.core.steps import StepPart
+from kalends.contract.request_views import (
+    AgentNote,
+    ClaimView,
+    RequestState,
+    RequestView,
+    RequestViews,
+    UnitsOut,
+    Waiting,
+    marked_state,
+)
+from kalends.contract.resource_calls import (
+    CalendarView,
+    ListResources,
+    Resources,
+    ShowCalendar,
+    SiteStatus,
+)
+from kalends.contract.server_calls import CallerView, Health, Nothing, Role
+from kalends.contract.slot_calls import ReadSlots, SlotPage
+
+__all__ = [
+    "API_VERSION",
+    "OPERATION",
+    "OPERATIONS",
+    "AgentNote",
+    "AgentRef",
+    "AgentView",
+    "Agents",
+    "Audit",
+    "AuditClaim",
+    "AuditRecord",
+    "Audited",
+    "BidderView",
+    "Bidders",
+    "Book",
+    "ById",
+    "ByKey",
+    "CalendarView",
+    "Call",
+    "CallFrame",
+    "CallerView",
+    "Candidate",
+    "Change",
+    "Changes",
+    "ClaimView",
+    "Drain",
+    "Event",
+    "Events",
+    "Find",
+    "Finish",
+    "Found",
+    "Health",
+    "ListAgents",
+    "ListBidders",
+    "ListRequests",
+    "ListResources",
+    "ListRuns",
+    "LostReservation",
+    "Nothing",
+    "Obstacle",
+    "Operation",
+    "Patience",
+    "PlaceElsewhere",
+    "PlaceJob",
+    "PlacedEnd",
+    "PlacedJob",
+    "PollPoint",
+    "PollView",
+    "Price",
+    "Reconcile",
+    "Reconciled",
+    "Reply",
+    "RequestState",
+    "RequestView",
+    "RequestViews",
+    "Requests",
+    "Resources",
+    "Role",
+    "RunRef",
+    "RunView",
+    "Runs",
+    "Scope",
+    "ShowCalendar",
+    "SiteReconciled",
+    "SiteStatus",
+    "Story",
+    "TellAgent",
+    "UnitsOut",
+    "UnreadCall",
+    "UploadAgent",
+    "WaitMs",
+    "Waiting",
+    "Watch",
+    "marked_state",
+]  # fmt: skip
 
 API_VERSION = 1
-
-RequestState = Literal["open", "held", "reserved", "failed", "cancelled", "replaced"]
-WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
-Patience = Literal["none", "held", "taken"]
-"""What a request waits for: nothing; slots that others hold and may release; or also locked slots, until
-they are cancelled (a waiting list)."""
-
-
-# Resources and calendars (sites answer for their own; a broker asks its sites).
-
-
-class ListResources(Body, frozen=True, kw_only=True):
-    pass
-
-
-class SiteStatus(Answer, frozen=True, kw_only=True):
-    """A site as the broker sees it, with the broker's experience of its bids for jobs.
-
-    The site answers within `answer_ms` half of the time (0: it was not asked yet), and a job would wait
-    there for about `wait_s`. After a missing answer, it is not asked for `rests_s` (0: it is asked). The
-    caller's last `learned_jobs` ran for `learned_share` of their limits: those at this site, or at others if
-    there were none. `through` are the virtual sites on the way, separated by slashes; "": none. `version` is
-    that of its kalends at the last connection ("older": not reported), and `lacks` are features that the
-    broker knows and the site does not.
-    """
-
-    site: str
-    url: str
-    state: Literal["up", "down"]
-    detail: str = ""
-    answer_ms: int = 0
-    wait_s: int = 0
-    rests_s: int = 0
-    through: str = ""
-    learned_share: float = 1.0
-    learned_jobs: int = 0
-    version: str = ""
-    lacks: tuple[str, ...] = ()
-
-
-class Resources(Answer, NotebookForm, frozen=True, kw_only=True):
-    resources: tuple[ResourceInfo, ...]
-    sites: tuple[SiteStatus, ...] = ()
-
-
-class ShowCalendar(Body, frozen=True, kw_only=True):
-    """Slots of `resource` that touch ``[start, end)``, as the caller may see them."""
-
-    resource: ResourceName
-    start: TimeS
-    end: TimeS
-
-
-class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
-    """`free` lists the units that the caller could book now: ``(start, end, units)``; `slots` the taken ones.
-
-    Complete up to `until`. Not a promise: others may book in the meantime. If a batch system is behind the
-    resource, bookings by others there were last seen at `as_of`. `rules` are the owner's rules for the
-    caller, in words. `now` is the time of the answer: before it nothing is free, and nothing closed.
-    """
-
-    resource: ResourceInfo
-    start: int
-    end: int
-    until: int
-    free: tuple[tuple[int, int, int], ...]
-    slots: tuple[Slot, ...]
-    as_of: int = 0
-    rules: tuple[str, ...] = ()
-    now: int = 0
-
-    def __repr__(self) -> str:
-        from kalends.contract.request_tables import calendar_in_a_line
-
-        return f"<CalendarView {calendar_in_a_line(self)}>"
-
-
-# Booking (brokers).
-
-
-class ClaimView(Answer, frozen=True, kw_only=True):
-    """One resource's part of a reservation; `confirmed` once its site has durably confirmed it."""
-
-    resource: str
-    start: int
-    end: int
-    units: int
-    confirmed: bool = False
-
-
-class AgentNote(Answer, frozen=True, kw_only=True):
-    """A message that an agent left for its client at a site: `value` is plain data."""
-
-    at_ms: int
-    site: str
-    value: Any
-
-
-class Waiting(Answer, frozen=True, kw_only=True):
-    """The state of an open request's wait, as last reported.
-
-    `since` and `until` (when it gives up) are seconds UTC; `ahead` is the greatest number of requests
-    before it in any queue; `awaited` are the resources, or sites, that it waits for, and `earliest`
-    the start that is tried now (0: any). `listed`: it is on waiting lists for locked slots, and holds
-    nothing until then. `approval`: all slots are held, and the owners of the awaited resources must approve
-    the request by `until`.
-    """
-
-    since: int
-    until: int
-    ahead: int = 0
-    awaited: tuple[str, ...] = ()
-    earliest: int = 0
-    listed: bool = False
-    approval: bool = False
-
-
-class PlacedEnd(Answer, frozen=True, kw_only=True):
-    """The end of a job that a broker placed: `at` (seconds UTC), after a run of `ran_s`, as its site reports.
-
-    `status` is the exit status of its program, or a signal as a negative number.
-    """
-
-    at: int
-    end: EndWord
-    status: int = 0
-    ran_s: int = 0
-
-    @property
-    def succeeded(self) -> bool:
-        return self.end == "exit" and self.status == 0
-
-
-class PlacedJob(Answer, frozen=True, kw_only=True):
-    """The place of a job: number `number` on `machine`, at whose site it was submitted.
-
-    `start_by` is the latest start that its site has promised (seconds UTC); 0: its queue promises no start,
-    and nine in ten such jobs start by `late_start`. `implementation` is the name of the implementation that
-    runs; "": there is only one. `also` are the job's other places until it has started at one. `ended` is how
-    it ended, once its site has reported that.
-    """
-
-    machine: str
-    number: int
-    start_by: int = 0
-    late_start: int = 0
-    implementation: str = ""
-    also: tuple[PlacedJob, ...] = ()
-    ended: PlacedEnd | None = None
-
-
-class UnitsOut(Answer, frozen=True, kw_only=True):
-    """`units` of a slot on `resource` that has begun cannot be used since `at` (seconds UTC)."""
-
-    resource: str
-    units: int
-    at: int
-    detail: str = ""
-
-
-class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
-    """A request and its outcome.
-
-    `id` stays the same over move, extend and shrink. For ``failed``, `problem` is the reason; for
-    ``held``, `expires_at` is the end of the hold (seconds UTC).
-    """
-
-    id: str
-    state: RequestState
-    user: str
-    text: str
-    created_at: int
-    start: int = 0
-    end: int = 0
-    claims: tuple[ClaimView, ...] = ()
-    attempts: int = 1
-    expires_at: int = 0
-    note: str = ""
-    agent: str = ""
-    """The agent that chose, or will choose: its name in the request, and the hash of its script."""
-    script: str = ""
-    agent_failed: tuple[str, ...] = ()
-    """The sites at which the agent failed in its last round, where the site's default chose."""
-    notes: tuple[AgentNote, ...] = ()
-    """Messages that the agent left for its client, oldest first."""
-    changing: str = ""
-    """The id of an open move, extend or shrink."""
-    waiting: Waiting | None = None
-    """Set while it is ``open`` and queued at a site."""
-    placed: PlacedJob | None = None
-    """The place of a job, if the broker placed one."""
-    parts: tuple[StepPart, ...] = ()
-    """The jobs of the parts of a job in step, in order; their hosts are known once all have nodes."""
-    parts_ended_at: int = 0
-    """When the last part ended (seconds UTC), if the slots were then released (``cancelled``)."""
-    recalled_until: int = 0
-    """Deadline (seconds UTC) to lock or release a hold that an older request recalls; then it is lost."""
-    needs_approval: tuple[str, ...] = ()
-    """Held resources whose owners must approve a lock."""
-    priority: int | None = None
-    """The priority that the broker granted; None if it does not report it."""
-    units_out: tuple[UnitsOut, ...] = ()
-    """Units of its slots that cannot be used at present, because of failed nodes for instance."""
-    changed: ChangeByOthers | None = None
-    """The last change by others; None if the user has changed the request since."""
-    problem: Problem | None = None
-
-    def __repr__(self) -> str:
-        from kalends.contract.request_tables import in_a_line
-
-        return f"<RequestView {in_a_line(self)}>"
-
-
-class RequestViews(tuple[RequestView, ...], NotebookForm):
-    """Requests, newest first."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "\n".join(["<RequestViews", *(f"  {view!r}" for view in self)]) + ">"
-
-
-class Book(Body, frozen=True, kw_only=True):
-    """Book `request`: all of it or nothing. With `hold` the slots are only held, for `hold_s`.
-
-    `key` makes the call repeatable: the same key and body give the same reservation, whoever of the
-    broker's replicas is asked; the same key with another body is refused (`KeyReused`). Answers
-    after at most `wait_ms`: a request still ``open`` then continues, and can be shown by id or key.
-
-    `patience` is what the request may wait for, and `give_up_at` its deadline (seconds UTC; 0: a minute for
-    held slots, the last possible start for locked ones). Without patience the request fails at once if a site
-    does not answer; otherwise it waits for that site. A failed request keeps its key. With `hold` and
-    patience "taken" the slots are held for `hold_s` from the moment they are free.
-
-    `job` runs in step on all booked machines, or `jobs` on some of them; without `job` the others are only
-    booked. The answer then has the job of each part (`parts`).
-    """
-
-    key: Key
-    request: Request
-    hold: bool = False
-    hold_s: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX // 1000)] = 900
-    patience: Patience = "held"
-    give_up_at: TimeS = 0
-    job: JobRequest | None = None
-    jobs: Annotated[dict[ResourceName, JobRequest], Meta(max_length=limits.STEP_PARTS_MAX)] = {}
-    wait_ms: WaitMs = 30_000
-
-
-class Find(Body, frozen=True, kw_only=True):
-    """Find the best `count` starts at which `request` is free now; nothing is booked.
-
-    With `explain` the answer also prices each start, lists the bookings in the way of better ones, and
-    shows how candidates would be polled.
-    """
-
-    request: Request
-    count: Annotated[int, Meta(ge=1, le=100)] = 5
-    explain: bool = False
-
-
-class Price(Answer, frozen=True, kw_only=True):
-    """The cost of a start to others, as far as the caller may see it.
-
-    `idle_unit_s`: units x seconds left in gaps too short for another booking like it, more than
-    without it; `delays`: queued requests whose next possible start it would take away; `delayed_jobs` of the
-    queues of machines, the longest delay of them being `longest_delay_s`: the client fills these in.
-    """
-
-    idle_unit_s: int = 0
-    delays: int = 0
-    delayed_jobs: int = 0
-    longest_delay_s: int = 0
-
-
-class Candidate(Answer, frozen=True, kw_only=True):
-    """A possible start; `weight` is the sum of met preferences, and `alternative` counts from 0."""
-
-    start: int
-    end: int
-    claims: tuple[ClaimView, ...]
-    alternative: int = 0
-    weight: float = 0.0
-    price: Price | None = None
-
-
-class Obstacle(Answer, frozen=True, kw_only=True):
-    """A booking that would have to move, with the others of its list, for a start at `start`."""
-
-    start: int
-    resource: str
-    slot: Slot
-
-
-class PollPoint(Answer, frozen=True, kw_only=True):
-    """A poll of `polled` candidates: the expected delay, and the chance that they are enough."""
-
-    polled: int
-    delay_ms: float
-    chance: float
-
-
-class PollView(Answer, frozen=True, kw_only=True):
-    """How one ``N of {...}`` term would be polled: `chosen` of `candidates`, `needed` of them to be found.
-
-    `busy` is the learned probability that a candidate is taken; `curve` the cost over the number polled.
-    """
-
-    term: int
-    needed: int
-    candidates: int
-    chosen: int
-    busy: float
-    curve: tuple[PollPoint, ...] = ()
-
-
-class Found(Answer, NotebookForm, frozen=True, kw_only=True):
-    """Possible starts, best first; if there is none, `refusals` name the resources in the way.
-
-    With `explain`, `obstacles` are the fewest bookings, as far as the caller may see them, that would have
-    to move: for any start at all, or for the best one that the owners' rules allow, if that is better than
-    all candidates. Without `fewest`, these are enough, but fewer might be. No obstacles means that none were
-    found within the work allowed for one call. `as_of` is when sites last saw the bookings in the batch
-    systems behind the candidates' resources. `approval` are the candidates' resources whose owners must
-    approve the caller's bookings.
-    """
-
-    candidates: tuple[Candidate, ...]
-    refusals: tuple[Refusal, ...] = ()
-    obstacles: tuple[Obstacle, ...] = ()
-    fewest: bool = True
-    polls: tuple[PollView, ...] = ()
-    as_of: dict[str, int] = {}
-    approval: tuple[str, ...] = ()
-
-
-class ByKey(Body, frozen=True, kw_only=True):
-    """Settle an unknown outcome: the request that was made with `key`, or `NotFound` (never arrived)."""
-
-    key: Key
-
-
-class ById(Body, frozen=True, kw_only=True):
-    id: RequestId
-
-
-class Finish(Body, frozen=True, kw_only=True):
-    """Lock, release or cancel; a repeated call gives the same answer."""
-
-    id: RequestId
-    wait_ms: WaitMs = 30_000
-
-
-class PlaceJob(Body, frozen=True, kw_only=True):
-    """Ask sites to bid for `job`, which names no machine, and submit it where it ends first.
-
-    `on` are comparisons that a machine must meet (``site`` and ``name`` are the halves of its name,
-    ``through`` the virtual sites on the way to it); bids that end after `end_by` (seconds UTC; 0: no limit)
-    do not count. `prefer` are the delays that some machines are worth. The sites `homes` are always asked;
-    of a virtual site, one of its sites is. With `implementations` each machine is asked for the one that
-    would end first there, whose program, nodes and limit replace those of `job`, which are those of one of
-    them. `pick` is the source of a script whose ``pick(bids)`` orders the bids. A `redundant` job gets a
-    place at two sites, if two bid, and starts at the first that can; so it starts at most once, even if
-    `job` does not ask for that, unless it may run again. With `by_limits`, bids are compared by the limit of
-    the job, not by the run times of earlier jobs. `key` and `wait_ms` are as in `Book`.
-    """
-
-    key: Key
-    job: JobRequest
-    on: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
-    end_by: TimeS = 0
-    prefer: Annotated[
-        tuple[PlacePreference, ...], Meta(max_length=limits.PLACE_PREFERENCES_MAX)
-    ] = ()
-    pick: ScriptSource = ""
-    implementations: Annotated[
-        tuple[Implementation, ...], Meta(max_length=limits.IMPLEMENTATIONS_MAX)
-    ] = ()
-    homes: Annotated[
-        tuple[Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))], ...],
-        Meta(max_length=limits.PLACE_HOMES_MAX),
-    ] = ()
-    redundant: bool = False
-    by_limits: bool = False
-    wait_ms: WaitMs = 30_000
-
-
-class PlaceElsewhere(Body, frozen=True, kw_only=True):
-    """Find another site for a job that a broker placed.
-
-    The job keeps its place until it has another. It must be one that starts at most once and has not started,
-    or one that may run again: a running one moves only if it starts there within minutes, and is then ended.
-    `key` and `wait_ms` are as in `Book`.
-    """
-
-    id: RequestId
-    key: Key
-    wait_ms: WaitMs = 30_000
-
-
-class Change(Body, frozen=True, kw_only=True):
-    """Replace a reservation by the same resources at another time; the old one stays until the decision.
-
-    `start` 0 keeps the start (extend, shrink); `duration_s` 0 keeps every stage's length (move);
-    `units` are the new amounts of the resources that change.
-    """
-
-    id: RequestId
-    key: Key
-    start: TimeS = 0
-    duration_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
-    units: Annotated[dict[ResourceName, Units], Meta(max_length=limits.TERMS_MAX)] = {}
-    wait_ms: WaitMs = 30_000
-
-
-class ListRequests(Body, frozen=True, kw_only=True):
-    """The caller's requests, newest first; `everyone` needs the scope ``audit``."""
-
-    state: Literal["", "open", "held", "reserved", "failed", "cancelled"] = ""
-    everyone: bool = False
-    count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 100
-    before: str = ""
-    """List only requests older than this id, for the next page."""
-
-
-class Requests(Answer, frozen=True, kw_only=True):
-    requests: tuple[RequestView, ...]
-
-
-class Event(Answer, frozen=True, kw_only=True):
-    """One thing that happened to a request: for `why` and `watch`. `at_ms` is the broker's wall clock."""
-
-    number: int
-    at_ms: int
-    id: str
-    kind: str
-    detail: str = ""
-    refusals: tuple[Refusal, ...] = ()
-
-
-class Story(Answer, frozen=True, kw_only=True):
-    request: RequestView
-    events: tuple[Event, ...]
-
-
-class Watch(Body, frozen=True, kw_only=True):
-    """Return events of the caller's requests after number `after`; wait up to `wait_ms` for the first."""
-
-    after: Annotated[int, Meta(ge=-1)] = -1
-    """Number of the last event seen; -1: only events from now on."""
-    id: str = ""
-    wait_ms: WaitMs = 30_000
-
-
-class Events(Answer, frozen=True, kw_only=True):
-    """Events; `next` is the `after` of the next call."""
-
-    events: tuple[Event, ...]
-    next: int
-
-
-# Agents (brokers keep a user's scripts; sites keep records of their runs).
-
-
-class UploadAgent(Body, frozen=True, kw_only=True):
-    """Store `source` under `name`, for the caller alone; a new source replaces the old one.
-
-    Raises `InvalidInput` for a script that breaks rules of the language: `refusals` has all of them.
-    """
-
-    name: ScriptName
-    source: ScriptSource
-
-
-class AgentRef(Body, frozen=True, kw_only=True):
-    """A script of the caller by its name, or by its whole hash."""
-
-    name: Annotated[str, Meta(pattern=ids.whole(ids.SCRIPT_PATTERN))]
-
-
-class ListAgents(Body, frozen=True, kw_only=True):
-    pass
-
-
-class AgentView(Answer, frozen=True, kw_only=True):
-    """A script as its owner sees it; `source` only if one script was requested."""
-
-    name: str
-    script: ScriptHash
-    size_bytes: int
-    uploaded_at: int
-    functions: tuple[str, ...] = ()
-    """The functions that the script defines: ``choose``, ``recall``."""
-    source: str = ""
-
-
-class Agents(Answer, frozen=True, kw_only=True):
-    agents: tuple[AgentView, ...]
-
-
-class TellAgent(Body, frozen=True, kw_only=True):
-    """Leave `value` for the agent of an open request, or replace the agent by `agent` from the next round on.
-
-    `key` makes the call repeatable.
-    """
-
-    id: RequestId
-    key: Key
-    message: AgentMessage = ""
-    """Plain data as JSON text; "" leaves none."""
-    agent: Annotated[str, Meta(max_length=128)] = ""
-
-
-class ListRuns(Body, frozen=True, kw_only=True):
-    """List records of the caller's runs at this site, newest first; with `id`, of one request."""
-
-    id: RequestId | Literal[""] = ""
-    count: Annotated[int, Meta(ge=1, le=1_000)] = 50
-
-
-class RunRef(Body, frozen=True, kw_only=True):
-    run: Annotated[str, Meta(pattern=ids.whole(ids.RUN_PATTERN))]
-
-
-class RunView(Answer, frozen=True, kw_only=True):
-    """One run of a script at a site; `record` is the input of `kalends agent replay`, in MessagePack."""
-
-    run: str
-    at_ms: int
-    id: str
-    user: str
-    script: ScriptHash
-    function: str
-    code: RunCode
-    detail: str = ""
-    line: int = 0
-    steps: int = 0
-    cpu_us: int = 0
-    wall_us: int = 0
-    engine: str = ""
-    view_hash: str = ""
-    chosen: int = 0
-    """Slots that the script chose."""
-    record: bytes = b""
-
-
-class Runs(Answer, frozen=True, kw_only=True):
-    runs: tuple[RunView, ...]
-
-
-# For owners and their operators, and for auditors.
-
-
-class ListBidders(Body, frozen=True, kw_only=True):
-    pass
-
-
-class BidderView(Answer, frozen=True, kw_only=True):
-    """Statistics of a site's bids to this broker, since the start of the broker.
-
-    Counts: `asked` for bids; `bid` in time, or `late`; `refused`, by reason; `silent` up to the deadline.
-    `chosen` bids were the best, and `placed` jobs then got a place. `there` of these have not ended, by the
-    site's reports or by their expected ends; the first ends at `next_end` at the latest (seconds UTC; 0:
-    there is none). `status` is what every user sees.
-    """
-
-    status: SiteStatus
-    asked: int = 0
-    bid: int = 0
-    late: int = 0
-    silent: int = 0
-    refused: dict[str, int] = {}
-    chosen: int = 0
-    placed: int = 0
-    there: int = 0
-    next_end: int = 0
-
-
-class Bidders(Answer, frozen=True, kw_only=True):
-    """Statistics of all sites; `herd` is the busiest tenth of the sites' share of all questions."""
-
-    bidders: tuple[BidderView, ...]
-    herd: float = 0.0
-
-
-class Audit(Body, frozen=True, kw_only=True):
-    after: str = ""
-    """List only request ids after this one, for the next page."""
-
-
-class AuditClaim(Answer, frozen=True, kw_only=True):
-    """A claim as a site has it; `state` distinguishes prepared from held."""
-
-    id: str
-    att: int
-    resource: str
-    start: int
-    end: int
-    units: int
-    state: Literal["held", "prepared", "locked", "cancelled"]
-
-
-class AuditRecord(Answer, frozen=True, kw_only=True):
-    """A decision as a broker's register has it."""
-
-    id: str
-    att: int
-    state: str
-    chosen: dict[str, tuple[int, ...]] = {}
-
-
-class Audited(Answer, frozen=True, kw_only=True):
-    """The result of an audit: `problems` is empty if all invariants that can be seen here hold; `settled` are
-    problems since the start of the server that have ended.
-
-    A broker's first page also has the differences between its register and the claims of the sites; sites
-    that were not compared are `unreached`.
-    """
-
-    claims: tuple[AuditClaim, ...] = ()
-    records: tuple[AuditRecord, ...] = ()
-    problems: tuple[str, ...] = ()
-    settled: tuple[str, ...] = ()
-    unreached: tuple[str, ...] = ()
-    more: bool = False
-
-
-class Reconcile(Body, frozen=True, kw_only=True):
-    """Compare a broker's register with every site, repair differences, and list losses.
-
-    A site returns the registers that are not compared yet. With `go_on` a site, or a broker whose register
-    was restored, accepts new bookings before all are compared.
-    """
-
-    wait_ms: WaitMs = 30_000
-    go_on: bool = False
-
-
-class LostReservation(Answer, frozen=True, kw_only=True):
-    """A reservation that its site has lost, and whose slots other requests, `blockers`, have now."""
-
-    id: str
-    user: str
-    wants: tuple[Want, ...]
-    blockers: tuple[str, ...]
-
-
-class SiteReconciled(Answer, frozen=True, kw_only=True):
-    """The result of the comparison with one site.
-
-    `relocked` were lost by the site, `cancelled` were cancelled ones that it still had, `recovered` were
-    lost by the register; `lost` could not be repaired.
-    """
-
-    site: str
-    compared: int = 0
-    relocked: int = 0
-    cancelled: int = 0
-    recovered: int = 0
-    lost: tuple[LostReservation, ...] = ()
-
-
-class Reconciled(Answer, frozen=True, kw_only=True):
-    """The progress of comparisons.
-
-    A broker returns the `sites` whose comparison has ended, those still `comparing` with the number of
-    reservations that the present pass has compared, and those that were `unreached`. A site returns
-    `at_risk`: for each register that has not compared since the site started, the number of its
-    reservations. `recovering`: the site's store was restored to an earlier state, and the site accepts
-    nothing new yet.
-    """
-
-    sites: tuple[SiteReconciled, ...] = ()
-    comparing: dict[str, int] = {}
-    unreached: tuple[str, ...] = ()
-    recovering: bool = False
-    at_risk: dict[str, int] = {}
-
-
-class Drain(Body, frozen=True, kw_only=True):
-    """Refuse new claims (`on`), or accept them again; promises are kept."""
-
-    on: bool
-
-
-Role = Literal["site", "broker", "virtual"]
-"""The role, name and status of a server."""
-
-
-class Health(Answer, frozen=True, kw_only=True):
-    status: Literal["ok", "starting", "draining", "failing"]
-    role: Role
-    name: str
-    version: str
-    detail: str = ""
-
-
-class CallerView(Answer, frozen=True, kw_only=True):
-    """The caller's identity at the server called `server`, and the rights of the caller's token there.
-
-    `user` and `groups` end with the `realm` of the issuer, if it has one. `key` is the id of the key that
-    vouches for them; "open": the server asks for no token. The token is for the servers that accept one of
-    `audiences` (the first of them). It is valid until `expires_at` (0: no
-    end); `now` is the time of the server's clock (seconds UTC).
-    """
-
-    server: str
-    role: Role
-    user: str
-    realm: str = ""
-    groups: tuple[str, ...] = ()
-    scopes: tuple[str, ...] = ()
-    key: str
-    audiences: tuple[str, ...] = ()
-    expires_at: int = 0
-    now: int
-
 
 Scope = Literal["", "any", "use", "audit", "admin", "broker"]
 """The scope that a call needs: "" is open to all, "any" to every accepted token, "use" to users.
 
 "broker" vouches for users.
 """
-
 
 Changes = Literal["nothing", "something", "request"]
 """The kind of change by a call, which decides what a lost answer means.
@@ -818,15 +219,20 @@ class Operation(msgspec.Struct, frozen=True):
     summary: str
 
 
-class Nothing(Body, frozen=True, kw_only=True):
-    pass
-
-
 _BROKER: tuple[Role, ...] = ("broker",)
+
+
 _SITE: tuple[Role, ...] = ("site",)
+
+
 _BOTH: tuple[Role, ...] = ("site", "broker")
+
+
 _ALL: tuple[Role, ...] = ("site", "broker", "virtual")
+
+
 _BROKER_OR_VIRTUAL: tuple[Role, ...] = ("broker", "virtual")
+
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation("health", "nothing", "GET", "/healthz", Nothing, Health, "", _ALL,
@@ -940,33 +346,5 @@ OPERATIONS: tuple[Operation, ...] = (
               _SITE, "Withdraw a reclaim; the period can be booked again"),
 )  # fmt: skip
 
+
 OPERATION: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
-
-
-class _CallHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    number: Annotated[int, Meta(ge=0, le=(1 << 53))]
-    name: Annotated[str, Meta(max_length=32)]
-
-
-class Call(_CallHead, frozen=True, forbid_unknown_fields=True):
-    """One call on a client's session (WebSocket ``/v1/calls``): `number` pairs it with its reply."""
-
-    body: dict[str, object] = {}
-
-
-class UnreadCall(_CallHead, frozen=True, forbid_unknown_fields=True):
-    """A `Call` as a server reads it from a frame, with `body` not decoded yet."""
-
-    body: msgspec.Raw = msgspec.Raw(b"\x80")
-
-
-class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The reply to a call: exactly one of `answer` and `problem`."""
-
-    number: int
-    answer: object = None
-    problem: Problem | None = None
-
-
-CallFrame = Annotated[list[UnreadCall], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
-"""A client's session frame: MessagePack of several calls in flight."""

@@ -27,3 +27,6 @@ class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start: TimeS
     end: TimeS
     units: Units
+
+
+WaitMs = Annotated[int, Meta(ge=0, le=120_000)]

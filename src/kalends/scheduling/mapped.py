@@ -12,7 +12,6 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.leeway import ShadowLeeway
 from kalends.scheduling.mapped_plan import MappedPlan
-from kalends.scheduling.mapped_promise import MappedPromise
 from kalends.scheduling.named_rooms import Room, counted, made_rooms, nodes_of, staying
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise
@@ -386,3 +385,27 @@ class MappedCluster(Cluster):
         if job.order not in self._vacated:
             assert job.partition is not None
             self.machine.release(job.partition)
+
+
+class MappedPromise(Promise):
+    """EASY's promise of a place: jobs before the head end by then, or leave a place for it."""
+
+    cluster: MappedCluster
+    head: Job
+    then: Machine
+    """The machine at the shadow time, as the head will see it."""
+
+    def allows(self, job: Job, now: int) -> bool:
+        if now + job.requested_s <= self.shadow_s:
+            return True
+        partition = self.cluster.would_get(job, now)
+        if partition is None:
+            return False
+        then = self.then.without([partition])
+        return then.can_place(self.head.nodes, self.head.shape)
+
+    def started(self, job: Job, now: int) -> None:
+        self.leeway.take(job.granted, now)
+        if now + job.requested_s > self.shadow_s:
+            assert job.partition is not None
+            self.then = self.then.without([job.partition])

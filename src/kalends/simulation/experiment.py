@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import msgspec
 
@@ -20,14 +20,15 @@ from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 from kalends.simulation.machine_text import Change, cluster_from, split_by, without_parts
-from kalends.simulation.metrics import ScheduleMetrics, Summary
-from kalends.simulation.provenance import Provenance, provenance_of
-from kalends.simulation.source import JobSource, Workload
+from kalends.simulation.metrics import ScheduleMetrics
+from kalends.simulation.provenance import provenance_of
+from kalends.simulation.result import SimulationResult
+from kalends.simulation.source import JobSource
+from kalends.simulation.workloads import Workload
 from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
-from kalends.simulation.workloads.tally import LineTally
 
 if TYPE_CHECKING:
-    from kalends.simulation.classes import Breakdown, ClassMetrics
+    from kalends.simulation.classes import Breakdown
     from kalends.simulation.prediction_accuracy import Accounts
     from kalends.simulation.treatment import Treatment
     from kalends.simulation.workloads.speedups import SpeedUps
@@ -39,43 +40,20 @@ _CHUNK: Final = 1024
 """Number of ended jobs counted at a time: few enough to stay in the processor's cache."""
 
 
-class SimulationResult(Summary, frozen=True, kw_only=True):
-    """The result of one policy on one workload: the metrics and their conditions."""
+class ReplayOptions(TypedDict, total=False):
+    """The options of `simulate` that all replays of a sweep share."""
 
-    policy: str
-    nodes: int
-    predictions: dict[str, float] = {}
-    """Accuracy of predicted starts; empty without predictions."""
-    by: dict[str, list[ClassMetrics]] = {}
-    """The metrics of every class of jobs, by what tells them apart; empty where none was asked for."""
-    dropped: dict[str, LineTally] = {}
-    """Jobs that could not be simulated, by reason."""
-    cut: LineTally = msgspec.field(default_factory=LineTally)
-    """Jobs that ran longer than requested in the log, and were stopped there."""
-    rounded: LineTally = msgspec.field(default_factory=LineTally)
-    """Jobs whose times have decimals in the log: submit times are rounded down, lengths up."""
-    parts: LineTally = msgspec.field(default_factory=LineTally)
-    """Lines about parts of jobs that were swapped out; the jobs were simulated as a whole."""
-    damaged: LineTally = msgspec.field(default_factory=LineTally)
-    """Lines of the log that are not jobs, and were skipped."""
-    partitions: int = 0
-    """Number of partitions that the jobs of the log name; the simulation has one machine for all of them."""
-    provenance: Provenance | None = None
-    """What made the result; None if it was not simulated."""
-    seconds: float = 0.0
-    """CPU time of reading, simulating and measuring. Only this and the next differ from run to run."""
-    jobs_per_second: float = 0.0
-
-    def __repr__(self) -> str:
-        # Imported here, and below, because only people at a terminal or a notebook ask for it.
-        from kalends.simulation.result_tables import result_in_a_line
-
-        return f"<SimulationResult {result_in_a_line(self)}>"
-
-    def _repr_html_(self) -> str:
-        from kalends.simulation.result_tables import results_html
-
-        return results_html([self])
+    nodes: int | None
+    machine: str
+    crossing: str
+    components: str
+    speedups: SpeedUps | Path | str | None
+    reservations: Sequence[Reservation]
+    treat: str
+    estimates: Estimates
+    damaged: Damaged
+    unsorted: Unsorted
+    by: Sequence[str]
 
 
 def simulate(

@@ -16,7 +16,7 @@ import msgspec
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.extras import install_command
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
-from kalends.simulation.experiment import SimulationResult
+from kalends.simulation.result import SimulationResult
 from kalends.simulation.schedule import Schedule
 from kalends.version import VERSION
 

@@ -16,7 +16,7 @@ from kalends.version import VERSION
 
 if TYPE_CHECKING:
     from kalends.scheduling.reservations import Reservation
-    from kalends.simulation.source import Workload
+    from kalends.simulation.workloads import Workload
 
 _BLOCK_BYTES: Final = 1 << 20
 

@@ -11,8 +11,8 @@ import msgspec
 from kalends.contract.history_calls import HistoryPage, HistoryRow, ReservedSpan
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.reservations import Reservation, Reservations
-from kalends.simulation.experiment import SimulationResult
 from kalends.simulation.metrics import ScheduleMetrics
+from kalends.simulation.result import SimulationResult
 from kalends.simulation.workloads.site_log import SiteNumbers
 from kalends.simulation.workloads.swf import open_log
 

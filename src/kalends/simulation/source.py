@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.machine_text import Change
 from kalends.simulation.malleable import MalleableJob
+from kalends.simulation.workloads import Workload
 from kalends.simulation.workloads.swf import (
     Damaged,
     Estimates,
@@ -22,9 +23,6 @@ from kalends.simulation.workloads.swf import (
 )
 from kalends.simulation.workloads.swf_fields import header_number
 from kalends.simulation.workloads.tally import LineTally
-
-Workload = str | Path | Iterable[SimulatedJob] | Callable[[], Iterable[SimulatedJob]]
-"""The path of a log; jobs in order of submission; or a function that makes such jobs."""
 
 NODES_MAX: Final = 10**9
 """More nodes than any machine has."""

@@ -9,25 +9,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
+from kalends.core.signatures import names_options
 from kalends.extras import install_command
 from kalends.simulation.confidence import Estimate, estimate
-from kalends.simulation.experiment import SimulationResult, simulate
-from kalends.simulation.source import Workload
-from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
+from kalends.simulation.experiment import ReplayOptions, simulate
+from kalends.simulation.result import COLUMNS, SimulationResult
+from kalends.simulation.workloads import Workload
 
 if TYPE_CHECKING:
-    from kalends.scheduling.reservations import Reservation
-    from kalends.simulation.workloads.speedups import SpeedUps
+    from kalends.core.markup import Markup
 
 REPLAYS_MAX: Final = 100_000
 """Maximum number of replays, above which it is a typing error."""
+
+ROWS_MAX: Final = 200
+"""Rows of a table in a notebook."""
 
 DASK_WAIT_S: Final = 10
 
@@ -63,11 +65,22 @@ class Cell(msgspec.Struct, frozen=True):
 class SweepCells(list[Cell]):
     """The cells of a sweep, which a notebook shows as a table."""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Markup:
         # Imported here because only notebooks ask for it.
-        from kalends.simulation.result_tables import cells_html
+        from kalends.core.markup import element, table
 
-        return cells_html(self)
+        rows = [
+            (cell.policy, f"{cell.load:g}", *(_mean(cell, *told) for told in COLUMNS.values()))
+            for cell in self[:ROWS_MAX]
+        ]
+        return element("div", table(("policy", "load", *COLUMNS), rows))
+
+
+def _mean(cell: Cell, name: str, say: Callable[[float], str]) -> str:
+    found = cell.estimate(name)
+    return say(found.mean) + (
+        "" if found.half_width is None else f" \u00b1 {say(found.half_width)}"
+    )
 
 
 class _Replay(msgspec.Struct, frozen=True):
@@ -76,9 +89,10 @@ class _Replay(msgspec.Struct, frozen=True):
     load: float
     shake_s: int
     seed: int
-    options: dict[str, Any]
+    options: ReplayOptions
 
 
+@names_options(ReplayOptions, simulate)
 def sweep(
     workload: Workload,
     *,
@@ -90,17 +104,7 @@ def sweep(
     cores: int | None = None,
     dask: str | None = None,
     progress: Callable[[int, int | None], object] | None = None,
-    nodes: int | None = None,
-    machine: str = "",
-    crossing: str = "",
-    components: str = "",
-    speedups: SpeedUps | Path | str | None = None,
-    reservations: Sequence[Reservation] = (),
-    treat: str = "",
-    estimates: Estimates = "user",
-    damaged: Damaged = "refuse",
-    unsorted: Unsorted = "refuse",
-    by: Sequence[str] = (),
+    **options: Unpack[ReplayOptions],
 ) -> SweepCells:
     """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair.
 
@@ -117,11 +121,8 @@ def sweep(
     Raises `InvalidInput` as `simulate` does, and `Unavailable` where no cluster answers.
     """
     count = _count(len(policies), len(loads), repeats, shake_s)
-    options = {
-        "nodes": nodes, "machine": machine, "crossing": crossing, "components": components,
-        "speedups": speedups, "reservations": reservations, "treat": treat, "estimates": estimates,
-        "damaged": damaged, "unsorted": unsorted, "by": by,
-    }  # fmt: skip
+    if others := options.keys() - ReplayOptions.__annotations__:
+        raise TypeError(f"sweep() got an unexpected keyword argument {min(others)!r}")
     replays = [
         _Replay(workload, policy, load, shake_s, seed + repetition, options)
         for policy in policies

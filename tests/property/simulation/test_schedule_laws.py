@@ -14,10 +14,11 @@ from tests import effort
 from kalends.scheduling.node_numbers import FreeNodes, intervals
 from kalends.simulation.confidence import students_t
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
-from kalends.simulation.experiment import SimulationResult, simulate
+from kalends.simulation.experiment import simulate
 from kalends.simulation.input_shaking import loaded, shaken
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.job_table import COLUMNS, write_jobs
+from kalends.simulation.result import SimulationResult
 from kalends.simulation.schedule import Schedule
 
 NODES = 8

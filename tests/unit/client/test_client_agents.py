@@ -267,7 +267,7 @@ async def test_a_lost_answer_says_what_can_be_sent_again(client: Client, broker:
 
 def test_the_waiting_client_has_every_call_about_agents_too(broker: Broker, file: Path) -> None:
     for name, method in vars(AgentCalls).items():
-        if inspect.iscoroutinefunction(method) and not name.startswith("_"):
+        if hasattr(kalends.Client, name) and not name.startswith("_"):
             mine = inspect.signature(getattr(SyncClient, name))
             assert list(mine.parameters) == list(inspect.signature(method).parameters), name
     with kalends.connect_sync(broker.url, user="ada") as client:

@@ -119,6 +119,17 @@ def test_whatever_is_given_errors_are_those_of_kalends(broker: Broker) -> None:
                             list(islice(answer, 2))
 
 
+@pytest.mark.parametrize("word", ["hold_s", "hold", "further", "numbers", "now_s", "zone", "on"])
+def test_a_word_that_is_no_option_is_refused_before_anything_is_sent(
+    broker: Broker, word: str
+) -> None:
+    with kalends.connect_sync(broker.url, user="ada") as client:
+        for call in (client.book, client.hold, client.submit_in_step, client.request):
+            with pytest.raises(TypeError, match=word):
+                call("sdsc/sp2", duration="1h", **{word: 5})
+    assert not broker.frames
+
+
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
 @pytest.mark.parametrize("option", ["url", "token", "user", "groups", "ca", "zone", "transport"])
 def test_what_no_client_can_be_made_with_is_refused_with_what_to_do(option: str, odd: Any) -> None:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kalends
+from kalends.client.notebooks.calendar_drawing import HEIGHT, WIDTH
 from kalends.contract import calls
-from kalends.contract.calendar_picture import HEIGHT, WIDTH
 from kalends.contract.calendar_steps import moments
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import ChangeByOthers, NoticeAddressView

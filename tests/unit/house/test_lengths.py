@@ -15,13 +15,13 @@ FUNCTION_LINES_MAX: Final = 60
 LONG_MODULES: Final = {
     "batch/queue/flow.py": "what follows from each fact of a queue, a method each",
     "calendars/resource.py": "one calendar with all rules of its owner",
-    "contract/calls.py": "all calls, and the table of them",
     "contract/messages.py": "all messages, and the table of them",
     "broker/coordination/decision_record.py": "the record of a request, and all that is done to it",
     "resource_servers/journal/site_store.py": "the statements of one file, beside its schema",
     "resource_servers/participation/claims/claim_table.py": "claims and calendars change together",
     "resource_servers/participation/participant.py": "the parts of a site, and everything that spans them",
     "scheduling/cluster.py": "what runs, what is free and what is reserved change together",
+    "scheduling/mapped.py": "a cluster with a topology, and the promise that looks at its nodes",
     "scheduling/scheduler.py": "all events of a queue, and what each may be refused for",
     "stores/sqlite/sqlite_file.py": "opening, upgrading and checking a file",
 }

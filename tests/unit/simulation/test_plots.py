@@ -12,7 +12,8 @@ import pytest
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.extras import install_command
 from kalends.simulation import plots
-from kalends.simulation.experiment import SimulationResult, simulate
+from kalends.simulation.experiment import simulate
+from kalends.simulation.result import SimulationResult
 from kalends.simulation.schedule import Schedule
 
 EXCERPT = Path(__file__).parents[3] / "examples" / "data" / "sdsc-sp2-excerpt.swf"

@@ -13,7 +13,7 @@ import kalends
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.extras import install_command
 from kalends.scheduling.policies.ordered.fcfs import Fcfs
-from kalends.simulation.experiment import SimulationResult
+from kalends.simulation.result import SimulationResult
 from kalends.simulation.schedule import Schedule
 from kalends.simulation.sweeps import sweep
 
@@ -148,3 +148,11 @@ def test_a_sweep_of_nothing_or_too_much_is_refused_before_it_begins() -> None:
     for repeats in (0, 1_000_000):
         with pytest.raises(InvalidInput, match="ask for 1 to"):
             sweep(EXCERPT, policies=["easy"], repeats=repeats, shake_s=1)
+
+
+@pytest.mark.parametrize(
+    "word", ["watchers", "accounts", "keep_lines", "policy", "load", "nothing"]
+)
+def test_a_sweep_takes_no_option_of_a_single_replay(word: str) -> None:
+    with pytest.raises(TypeError, match=word):
+        sweep(EXCERPT, policies=["easy"], nodes=100, cores=1, **{word: ()})

@@ -9,7 +9,7 @@ from pathlib import Path
 from kalends.cli.console.new_files import new_file
 from kalends.simulation.experiment import Watcher
 from kalends.simulation.provenance import Provenance
-from kalends.simulation.source import Workload
+from kalends.simulation.workloads import Workload
 
 
 @contextmanager

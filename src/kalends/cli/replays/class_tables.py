@@ -9,7 +9,7 @@ from kalends.cli.console.output import rows
 
 if TYPE_CHECKING:
     from kalends.simulation.classes import ClassMetrics
-    from kalends.simulation.experiment import SimulationResult
+    from kalends.simulation.result import SimulationResult
 
 SHOWN_MAX: Final = 20
 """The maximum number of classes shown of one kind; a log has hundreds of users."""

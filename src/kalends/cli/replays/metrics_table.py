@@ -9,7 +9,7 @@ from kalends.cli.console.output import rows
 from kalends.simulation.workloads.swf import NO_REQUESTED_TIME
 
 if TYPE_CHECKING:
-    from kalends.simulation.experiment import SimulationResult
+    from kalends.simulation.result import SimulationResult
     from kalends.simulation.workloads.tally import LineTally
 
 COLUMNS: Mapping[str, tuple[str, Callable[[Any], str], int]] = {

@@ -17,9 +17,10 @@ from kalends.cli.console.progress_bar import Bar
 from kalends.cli.replays import own_policies
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.registry import is_own, policy_maker
-from kalends.simulation.experiment import SimulationResult, Watcher, simulate
+from kalends.simulation.experiment import Watcher, simulate
 from kalends.simulation.provenance import provenance_of
-from kalends.simulation.source import Workload
+from kalends.simulation.result import SimulationResult
+from kalends.simulation.workloads import Workload
 
 if TYPE_CHECKING:
     from kalends.simulation.prediction_accuracy import Accounts

@@ -13,7 +13,7 @@ from kalends.cli.console.help_form import section
 from kalends.cli.console.whole_numbers import WholeNumber
 
 if TYPE_CHECKING:
-    from kalends.simulation.source import Workload
+    from kalends.simulation.workloads import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
 

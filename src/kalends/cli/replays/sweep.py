@@ -16,8 +16,8 @@ from kalends.cli.replays.simulated import Simulated, shake_s
 from kalends.core.errors import InvalidInput
 from kalends.core.excerpts import excerpt
 from kalends.simulation.confidence import Estimate
-from kalends.simulation.source import Workload
 from kalends.simulation.sweeps import ESTIMATED, Cell, sweep
+from kalends.simulation.workloads import Workload
 
 COLUMNS = {
     "WAIT": ("mean_wait_s", ",.0f"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from kalends.client.inputs.given_values import by_name, every, is_number
 from kalends.client.inputs.reader_times import error_in_zone
+from kalends.client.inputs.scripts import Agent, named_script
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
@@ -43,6 +44,20 @@ Preferred: TypeAlias = "str | Sequence[str | Preference | TimePreference]"
 
 
 _DAY_S: Final = 86_400
+
+
+class RequestOptions(TypedDict, total=False):
+    """The options of `request_from`, for the calls that pass them on."""
+
+    duration: Duration | None
+    at: Time | None
+    window: Window
+    note: str
+    priority: int
+    prefer: Preferred
+    agent: Agent
+    arguments: ArgumentValues | None
+    agent_must_run: bool
 
 
 def time_s(
@@ -115,15 +130,15 @@ def length_s(
 def request_from(
     request: Request | str,
     *,
-    duration: Duration | None,
-    at: Time | None,
-    window: Window,
-    note: str,
-    priority: int,
-    prefer: Preferred,
-    agent: str,
-    arguments: ArgumentValues | None,
-    agent_must_run: bool,
+    duration: Duration | None = None,
+    at: Time | None = None,
+    window: Window = (None, None),
+    note: str = "",
+    priority: int = 0,
+    prefer: Preferred = (),
+    agent: Agent = "",
+    arguments: ArgumentValues | None = None,
+    agent_must_run: bool = False,
     now_s: int,
     zone: ZoneInfo,
 ) -> Request:
@@ -158,7 +173,7 @@ def request_from(
             ("note", note),
             ("priority", priority),
             ("preferences", _windows(prefer, made, now_s, zone)),
-            ("agent", agent),
+            ("agent", named_script(agent).name),
             ("arguments", by_name(arguments, where="arguments")),
             ("agent_must_run", agent_must_run),
         )

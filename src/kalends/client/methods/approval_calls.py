@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
-from kalends.client.calls import CallSender
 from kalends.client.methods.id_parts import id_or_part, is_part, is_whole
+from kalends.client.transports.call_line import CallLine
 from kalends.contract.approval_calls import (
     Approvals,
     ApprovalView,
@@ -15,17 +13,15 @@ from kalends.contract.approval_calls import (
 from kalends.core.errors import InvalidInput, NotFound
 
 
-class ApprovalCalls(ABC):
+class ApprovalCalls:
     """The part of `kalends.Client` for owners; calls their site, and needs the scope ``admin``."""
 
-    @property
-    @abstractmethod
-    def _caller(self) -> CallSender:
-        """Makes the calls."""
+    def __init__(self, line: CallLine) -> None:
+        self._line = line
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
         """Return the requests that need the approval of this site's owner."""
-        return (await self._caller.call(ListApprovals(), "approvals", Approvals)).requests
+        return (await self._line.call(ListApprovals(), "approvals", Approvals)).requests
 
     async def approve(self, id: str, *, word: str = "", revision: int = 1) -> ApprovalView:
         """Approve request `id` (or its end, while it waits), and send `word` to its user.
@@ -55,7 +51,7 @@ class ApprovalCalls(ABC):
         if not is_whole(named):
             named = await self._waiting_id(named)
         body = DecideApproval(id=named, approve=approve, revision=revision, word=word)
-        return await self._caller.call(body, "approval_decide", ApprovalView)
+        return await self._line.call(body, "approval_decide", ApprovalView)
 
     async def _waiting_id(self, part: str) -> str:
         """Return the id of the waiting request whose id ends or begins with `part`."""

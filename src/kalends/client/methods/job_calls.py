@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from kalends.client.inputs.given_values import checked_job, every, milliseconds
 from kalends.client.inputs.job_pages import pages_of
 from kalends.client.inputs.request_builder import Duration, Time, length_s
-from kalends.client.methods.agent_calls import AgentCalls
+from kalends.client.transports.call_line import CallLine
 from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
 from kalends.contract.bulk_calls import MadeJob, SubmitJobs, SubmittedJobs
 from kalends.contract.job_moves import MovedJobs, WatchJobs
@@ -26,16 +25,12 @@ FOLLOW_WAIT_MS: Final = 25_000
 """Duration of one call that waits for output, below the time after which proxies cut silent calls."""
 
 
-class JobCalls(AgentCalls):
-    """The part of `kalends.Client` about jobs; subclasses provide times."""
+class JobCalls:
+    """The part of `kalends.Client` about jobs."""
 
-    @abstractmethod
-    def time_s(self, when: Time) -> int:
-        """Return `when` in seconds UTC."""
-
-    @abstractmethod
-    def period_s(self, start: Time, end: Time) -> tuple[int, int]:
-        """Return both ends in seconds UTC."""
+    def __init__(self, line: CallLine) -> None:
+        self._line = line
+        self._settings = line.settings
 
     async def submit(self, job: JobRequest, *, key: str = "") -> job_calls.Submitted:
         """Submit `job` to its machine's queue; return it with its number, once it is durable.
@@ -44,8 +39,8 @@ class JobCalls(AgentCalls):
         Raises `InvalidInput` for a job that can never run there, `NotAllowed` and `LimitExceeded` if
         the owner's limits refuse it; then nothing was submitted.
         """
-        body = job_calls.SubmitJob(key=key or self.new_key(), job=checked_job(job))
-        return await self._caller.call(body, "job_submit", job_calls.Submitted)
+        body = job_calls.SubmitJob(key=key or self._settings.new_key(), job=checked_job(job))
+        return await self._line.call(body, "job_submit", job_calls.Submitted)
 
     async def submit_many(
         self, jobs: Sequence[JobRequest], *, key: str = ""
@@ -56,11 +51,11 @@ class JobCalls(AgentCalls):
         repeated, with the same jobs in the same order, and submits none of them again. For the first job that
         is refused, raises like `submit`; `where` begins with its place, ``jobs[3]``. No later job is.
         """
-        key, done = key or self.new_key(), 0
+        key, done = key or self._settings.new_key(), 0
         listed = [checked_job(job) for job in every(jobs, where="jobs")]
         for page in pages_of(listed):
             body = SubmitJobs(key=key, machine=page[0].machine, first=done, jobs=page)
-            answer = await self._caller.call(body, "jobs_submit", SubmittedJobs)
+            answer = await self._line.call(body, "jobs_submit", SubmittedJobs)
             for made in answer.made:
                 yield made
             if answer.refused is not None:
@@ -88,12 +83,12 @@ class JobCalls(AgentCalls):
         body = job_calls.ListJobs(
             machine=machine, state=state, everyone=everyone, count=count, before=before
         )
-        return await self._caller.call(body, "jobs", job_calls.Jobs)
+        return await self._line.call(body, "jobs", job_calls.Jobs)
 
     async def job(self, machine: str, number: int) -> job_calls.JobView:
         """Return one job, also long after its end. Raises `NotFound`."""
         body = job_calls.JobRef(machine=machine, job=number)
-        return await self._caller.call(body, "job", job_calls.JobView)
+        return await self._line.call(body, "job", job_calls.JobView)
 
     async def job_news(
         self, known: job_calls.JobView, *, wait_s: float = FOLLOW_WAIT_MS / 1000
@@ -107,7 +102,7 @@ class JobCalls(AgentCalls):
             expected=known.predicted.expected if known.predicted is not None else 0,
             wait_ms=milliseconds(wait_s),
         )  # fmt: skip
-        return await self._caller.call(body, "job_watch", job_calls.JobNews)
+        return await self._line.call(body, "job_watch", job_calls.JobNews)
 
     async def watch_job(self, machine: str, number: int) -> AsyncIterator[job_calls.JobView]:
         """Yield a job as it is, and then after each change (see `job_news`), until it has ended."""
@@ -129,7 +124,7 @@ class JobCalls(AgentCalls):
         """
         life, after = (known.life, known.after) if known is not None else ("", 0)
         body = WatchJobs(machine=machine, life=life, after=after, wait_ms=milliseconds(wait_s))
-        return await self._caller.call(body, "jobs_watch", MovedJobs)
+        return await self._line.call(body, "jobs_watch", MovedJobs)
 
     async def watch_jobs(
         self, machine: str, *, until_over: bool = False
@@ -193,7 +188,7 @@ class JobCalls(AgentCalls):
             machine=machine, job=number, stream=stream, offset=offset, wait_ms=milliseconds(wait_s),
             attempt=attempt,
         )  # fmt: skip
-        return await self._caller.call(body, "job_output", JobOutput)
+        return await self._line.call(body, "job_output", JobOutput)
 
     async def follow_output(
         self,
@@ -244,9 +239,14 @@ class JobCalls(AgentCalls):
 
         rows, columns = size
         wish = AttachTerminal(
-            machine=machine, job=number, keys=keys, seat=self.new_key(), rows=rows, columns=columns
+            machine=machine,
+            job=number,
+            keys=keys,
+            seat=self._settings.new_key(),
+            rows=rows,
+            columns=columns,
         )
-        terminal = JobTerminal(self, self._caller, wish, whole=whole)
+        terminal = JobTerminal(self, self._line.sender(), wish, whole=whole)
         await terminal.join()
         return terminal
 
@@ -257,9 +257,9 @@ class JobCalls(AgentCalls):
 
         If a batch system is behind the resource, `slots` are the node-seconds reserved and used there.
         """
-        first, last = self.period_s(start, end)
+        first, last = self._settings.period_s(start, end)
         body = job_calls.ShowUsage(machine=machine, start=first, end=last, everyone=everyone)
-        return await self._caller.call(body, "job_usage", job_calls.UsageView)
+        return await self._line.call(body, "job_usage", job_calls.UsageView)
 
     async def slots(
         self,
@@ -275,13 +275,13 @@ class JobCalls(AgentCalls):
 
         The first page, or the one after `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
-        first, last = self.period_s(start, end)
+        first, last = self._settings.period_s(start, end)
         body = slot_calls.ReadSlots(
             machine=machine, start=first, end=last, everyone=everyone, count=count,
             after_s=after.next_s if after is not None else 0,
             after_name=after.next_name if after is not None else "",
         )  # fmt: skip
-        return await self._caller.call(body, "slots", slot_calls.SlotPage)
+        return await self._line.call(body, "slots", slot_calls.SlotPage)
 
     async def job_history(
         self,
@@ -298,14 +298,14 @@ class JobCalls(AgentCalls):
 
         The first page, or the one after `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
-        first, last = self.period_s(start, end)
+        first, last = self._settings.period_s(start, end)
         body = history_calls.ReadHistory(
             machine=machine, start=first, end=last, by=by,
             everyone=everyone, count=count,
             after_s=after.next_s if after is not None else 0,
             after_job=after.next_job if after is not None else 0,
         )  # fmt: skip
-        return await self._caller.call(body, "job_history", history_calls.HistoryPage)
+        return await self._line.call(body, "job_history", history_calls.HistoryPage)
 
     async def past_jobs(
         self,
@@ -317,7 +317,7 @@ class JobCalls(AgentCalls):
         everyone: bool = False,
     ) -> AsyncIterator[history_calls.HistoryRow]:
         """Yield all jobs of `job_history`, each page when it is needed."""
-        start, end = self.period_s(start, end)
+        start, end = self._settings.period_s(start, end)
         page: history_calls.HistoryPage | None = None
         while page is None or page.more:
             page = await self.job_history(
@@ -330,7 +330,7 @@ class JobCalls(AgentCalls):
         self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
     ) -> AsyncIterator[slot_calls.SlotRow]:
         """Yield all reservations of `slots`, each page when it is needed."""
-        start, end = self.period_s(start, end)
+        start, end = self._settings.period_s(start, end)
         page: slot_calls.SlotPage | None = None
         while page is None or page.more:
             page = await self.slots(machine, start=start, end=end, everyone=everyone, after=page)
@@ -340,7 +340,7 @@ class JobCalls(AgentCalls):
     async def machine_plan(self, machine: str) -> job_calls.MachinePlan:
         """Return the schedule of a machine: running jobs, waiting jobs (latest starts) and reservations."""
         body = job_calls.ShowPlan(machine=machine)
-        return await self._caller.call(body, "machine_plan", job_calls.MachinePlan)
+        return await self._line.call(body, "machine_plan", job_calls.MachinePlan)
 
     async def machine_gaps(self, machine: str) -> job_calls.MachineGaps:
         """Return the gaps in which your jobs would start on a machine at once: numbers of nodes, and ends.
@@ -348,7 +348,7 @@ class JobCalls(AgentCalls):
         Raises `Unavailable` while they are computed for the first time.
         """
         body = job_calls.FindGaps(machine=machine)
-        return await self._caller.call(body, "machine_gaps", job_calls.MachineGaps)
+        return await self._line.call(body, "machine_gaps", job_calls.MachineGaps)
 
     async def machine_delays(
         self, machine: str, nodes: int, duration: Duration, starts: Collection[Time]
@@ -362,9 +362,9 @@ class JobCalls(AgentCalls):
             machine=machine,
             nodes=nodes,
             length_s=length_s(duration),
-            starts=tuple(self.time_s(start) for start in every(starts, where="starts")),
+            starts=tuple(self._settings.time_s(start) for start in every(starts, where="starts")),
         )
-        return await self._caller.call(body, "machine_delays", delay_calls.MachineDelays)
+        return await self._line.call(body, "machine_delays", delay_calls.MachineDelays)
 
     async def serve_nodes(
         self,
@@ -381,20 +381,20 @@ class JobCalls(AgentCalls):
             nodes=tuple(dict.fromkeys(every(nodes, where="nodes"))),
             detail=detail,
         )
-        return await self._caller.call(body, "machine_nodes", job_calls.MachineLoad)
+        return await self._line.call(body, "machine_nodes", job_calls.MachineLoad)
 
     async def set_policy(self, machine: str, policy: str) -> job_calls.MachineLoad:
         """Switch the policy of a machine; its jobs keep their order. Needs the scope ``admin``."""
         body = job_calls.SetPolicy(machine=machine, policy=policy)
-        return await self._caller.call(body, "machine_policy", job_calls.MachineLoad)
+        return await self._line.call(body, "machine_policy", job_calls.MachineLoad)
 
     async def replan(self, machine: str) -> job_calls.NewPlan:
         """Recompute a machine's plan; return promises that no longer hold. Needs the scope ``admin``."""
         body = job_calls.Replan(machine=machine)
-        return await self._caller.call(body, "machine_replan", job_calls.NewPlan)
+        return await self._line.call(body, "machine_replan", job_calls.NewPlan)
 
     async def _change_job(
         self, machine: str, number: int, what: Literal["hold", "release", "kill"], *, array: bool
     ) -> job_calls.JobView:
         body = job_calls.ChangeJob(machine=machine, job=number, what=what, array=array)
-        return await self._caller.call(body, "job_change", job_calls.JobView)
+        return await self._line.call(body, "job_change", job_calls.JobView)

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Final, Literal
 
-from kalends.client.methods.agent_calls import AgentCalls
+from kalends.client.inputs.given_values import milliseconds
 from kalends.client.methods.id_parts import id_or_part, is_part, is_whole
+from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.identifiers import short_id
 from kalends.core.near_names import near
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
+
+WATCH_WAIT_S: Final = 25.0
+"""Duration of one call of `watch`, below the time after which proxies cut silent calls."""
 
 PAGE: Final = 1_000
 
@@ -22,11 +26,14 @@ LOOKED_AT_MAX: Final = 10_000
 SHOWN_MAX: Final = 5
 
 
-class ListingCalls(AgentCalls):
+class ListingCalls:
     """The part of `kalends.Client` that looks at requests.
 
     An id may be given by its beginning or its end, of four characters or more.
     """
+
+    def __init__(self, line: CallLine) -> None:
+        self._line = line
 
     async def full_id(self, id: str) -> str:
         """Return the id of the caller's request, or of a change under way, that begins or ends with `id`.
@@ -60,12 +67,12 @@ class ListingCalls(AgentCalls):
     async def show(self, id: str) -> calls.RequestView:
         """Return request `id` as it is now."""
         body = calls.ById(id=await self.full_id(id))
-        return await self._caller.call(body, "show", calls.RequestView)
+        return await self._line.call(body, "show", calls.RequestView)
 
     async def why(self, id: str) -> calls.Story:
         """Return the events of request `id`, with refusals and their rules."""
         body = calls.ById(id=await self.full_id(id))
-        return await self._caller.call(body, "why", calls.Story)
+        return await self._line.call(body, "why", calls.Story)
 
     async def reservations(
         self, *, state: ListState = "reserved", everyone: bool = False
@@ -93,13 +100,35 @@ class ListingCalls(AgentCalls):
         if before:
             before = await self.full_id(before)
         body = calls.ListRequests(state=state, everyone=everyone, count=count, before=before)
-        page = await self._caller.call(body, "list", calls.Requests)
+        page = await self._line.call(body, "list", calls.Requests)
         return calls.RequestViews(page.requests)
 
     async def waiting_list(self) -> calls.RequestViews:
         """Return the caller's requests in a wait queue or on a waiting list, newest first."""
         views = [view async for view in self._each("open", False, "", None)]
         return calls.RequestViews(view for view in views if view.waiting is not None)
+
+    async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[calls.Event]:
+        """Yield the events of the caller's requests (or of `id`); never end by itself.
+
+        Begins after event number `after` (to resume), or with the present; reconnects after lost connections
+        without missing an event.
+        """
+        id = await self.full_id(id) if id else ""
+        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
+        while True:
+            seen = await self.events(after, id=id, wait_s=wait_s)
+            for event in seen.events:
+                yield event
+            after, wait_s = seen.next, WATCH_WAIT_S
+
+    async def events(
+        self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
+    ) -> calls.Events:
+        """Return one batch for `watch`: the events after number `after`, or after the present for -1."""
+        id = await self.full_id(id) if id else ""
+        body = calls.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
+        return await self._line.call(body, "watch", calls.Events)
 
     async def _each(
         self, state: ListState, everyone: bool, before: str, most: int | None

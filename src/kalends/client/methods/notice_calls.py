@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from zoneinfo import ZoneInfo
 
-from kalends.client.calls import CallSender
-from kalends.client.client_settings import ClientSettings
+from kalends.client.transports.call_line import CallLine
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
     ListNoticeAddresses,
@@ -16,21 +14,17 @@ from kalends.contract.notice_calls import (
 )
 
 
-class NoticeCalls(ABC):
-    """The part of `kalends.Client` about notices; subclasses provide the caller and settings."""
+class NoticeCalls:
+    """The part of `kalends.Client` about notices."""
 
-    @property
-    @abstractmethod
-    def _caller(self) -> CallSender:
-        """Makes the calls."""
-
-    settings: ClientSettings
-    """The settings, whose zone is the default for times in notices."""
+    def __init__(self, line: CallLine) -> None:
+        self._line = line
+        self._settings = line.settings
 
     async def notice_addresses(self) -> tuple[NoticeAddressView, ...]:
         """Return the caller's addresses for notices."""
         body = ListNoticeAddresses()
-        return (await self._caller.call(body, "notify_list", NoticeAddresses)).addresses
+        return (await self._line.call(body, "notify_list", NoticeAddresses)).addresses
 
     async def add_notice_address(
         self, to: str = "", *, zone: str | ZoneInfo | None = None
@@ -41,13 +35,13 @@ class NoticeCalls(ABC):
         is shown only once; repeating the call makes a new one. Raises `NotAllowed` for an address that the
         broker's operator does not allow.
         """
-        body = AddNoticeAddress(to=to, zone=str(zone or self.settings.zone))
-        return await self._caller.call(body, "notify_add", NoticeAddressView)
+        body = AddNoticeAddress(to=to, zone=str(zone or self._settings.zone))
+        return await self._line.call(body, "notify_add", NoticeAddressView)
 
     async def remove_notice_address(self, to: str = "") -> NoticeAddressView:
         """Remove the address `to`; raises `NotFound` if it is not one of the caller's."""
-        return await self._caller.call(NoticeAddressRef(to=to), "notify_remove", NoticeAddressView)
+        return await self._line.call(NoticeAddressRef(to=to), "notify_remove", NoticeAddressView)
 
     async def test_notice_address(self, to: str = "") -> NoticeAddressView:
         """Send a test notice to `to`; it may take some seconds to arrive."""
-        return await self._caller.call(NoticeAddressRef(to=to), "notify_test", NoticeAddressView)
+        return await self._line.call(NoticeAddressRef(to=to), "notify_test", NoticeAddressView)

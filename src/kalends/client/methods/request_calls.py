@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Unpack
 
 from msgspec.structs import replace
 
 from kalends.client.inputs.given_values import by_name, checked_job, every, milliseconds
 from kalends.client.inputs.place_builder import attributes_in, preferences_in
 from kalends.client.inputs.request_builder import (
-    ArgumentValues,
     Duration,
-    Preferred,
+    RequestOptions,
     Time,
-    Window,
     length_s,
+    request_from,
 )
-from kalends.client.inputs.scripts import Agent, NamedScript, named_script
+from kalends.client.inputs.scripts import named_script
+from kalends.client.methods.agent_calls import AgentCalls
 from kalends.client.methods.answers import settled
 from kalends.client.methods.follower import Follower, Progress
-from kalends.client.methods.listing_calls import ListingCalls
+from kalends.client.methods.listing_calls import WATCH_WAIT_S, ListingCalls
+from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Request
+from kalends.core.signatures import names_options
 from kalends.core.steps import Step
-
-WATCH_WAIT_S: Final = 25.0
-"""Duration of one call of `watch`, below the time after which proxies cut silent calls."""
 
 CALL_WAIT_S_MAX: Final = 120.0
 """Maximum wait of one call that books; longer waits follow the request's events."""
@@ -44,8 +42,8 @@ PROMPT_S: Final = 1.0
 COPIES_MAX: Final = 100
 
 
-class _BookingOptions(NamedTuple):
-    """Common arguments of the calls that book, in addition to the request; see `RequestCalls.book`."""
+class BookOptions(RequestOptions, total=False):
+    """The options of all calls that book."""
 
     patience: calls.Patience
     give_up_at: Time | None
@@ -54,35 +52,78 @@ class _BookingOptions(NamedTuple):
     on_progress: Progress | None
 
 
-class RequestCalls(ListingCalls):
-    """The part of `kalends.Client` about requests; subclasses provide times and a follower."""
+class RequestCalls:
+    """The part of `kalends.Client` about requests."""
 
-    @property
-    @abstractmethod
-    def _follower(self) -> Follower:
-        """Waits for open requests."""
+    def __init__(self, line: CallLine, listing: ListingCalls, agents: AgentCalls) -> None:
+        self._line = line
+        self._settings = line.settings
+        self._listing = listing
+        self._agents = agents
+        around = line.settings.surroundings
+        self._follower = Follower(listing, clock=around.clock, sleep=around.sleep)
 
-    @abstractmethod
-    def time_s(self, when: Time) -> int:
-        """Return `when` in seconds UTC."""
+    async def _booked(
+        self,
+        request: Request | str,
+        further: Mapping[str, object],
+        numbers: Sequence[str] = ("",),
+        /,
+        *,
+        patience: calls.Patience = "held",
+        give_up_at: Time | None = None,
+        key: str = "",
+        wait_s: float | None = 30.0,
+        on_progress: Progress | None = None,
+        **options: Unpack[RequestOptions],
+    ) -> tuple[calls.RequestView, ...]:
+        """Return the view of one booking for each of `numbers`, which ends its key.
 
-    @abstractmethod
-    def request(
-        self, request: Request | str, *,
-        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
-        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
-        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
-    ) -> Request:  # fmt: skip
-        """Return the request that the arguments describe."""
+        `further` are other fields of the call.
+        """
+        script = named_script(options.get("agent", ""))
+        options["agent"] = script.name
+        asked = calls.Book(
+            request=self.request(request, **options),
+            key=key or self._settings.new_key(),
+            patience=patience,
+            give_up_at=0 if give_up_at is None else self._settings.time_s(give_up_at),
+        )
+        asked = replace(asked, **further)
+        bodies = [replace(asked, key=f"{asked.key}{number}") for number in numbers]
+        await self._agents.upload(script)
+        answers = await asyncio.gather(
+            *(self._decided(body, wait_s, on_progress) for body in bodies), return_exceptions=True
+        )
+        views: tuple[calls.RequestView, ...] = ()
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            views += (answer,)
+        return views
 
+    _names_options = names_options(BookOptions, request_from, _booked)
+
+    @names_options(RequestOptions, request_from)
+    def request(self, request: Request | str, **options: Unpack[RequestOptions]) -> Request:
+        """Return the request that `find`, `book` and `hold` would send; send nothing.
+
+        `request` is a `Request`, taken as it is, or the text form of its terms together with `duration` and
+        either `at` (the start) or `window` (earliest start, latest end, None leaves an end open; or a text
+        such as ``next week``). `prefer` are preferred times of the start: phrases such as ``mornings`` or
+        ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a head
+        start in wait queues, as far as the broker allows it. `agent` chooses among the slots at each site: a
+        script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and `hold` upload;
+        `arguments` are passed to it. With `agent_must_run` nothing is booked if it fails at a site. Raises
+        `InvalidInput`, and `TooLarge` for a script's file.
+        """
+        around = self._settings
+        return request_from(request, now_s=around.now_s(), zone=around.zone, **options)
+
+    @_names_options
     async def book(
-        self, request: Request | str, *,
-        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
-        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
-        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
-        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
-        wait_s: float | None = 30.0, on_progress: Progress | None = None,
-    ) -> calls.RequestView:  # fmt: skip
+        self, request: Request | str, **options: Unpack[BookOptions]
+    ) -> calls.RequestView:
         """Book all of `request` or nothing; arguments as for `request`, and further ones.
 
         `patience` is what the request may wait for: nothing ("none"); slots that others hold, and sites that
@@ -97,50 +138,30 @@ class RequestCalls(ListingCalls):
         `LostRace`, ...; then nothing is booked. If an `agent` fails, its site chooses, unless
         `agent_must_run`: `agent_failed` names these sites, and `why` shows the error.
         """
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
-        )  # fmt: skip
-        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
-        (view,) = await self._booked(wanted, script, options)
+        (view,) = await self._booked(request, {}, **options)
         return settled(view)
 
+    @_names_options
     async def hold(
-        self, request: Request | str, *, keep: Duration = "15m",
-        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
-        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
-        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
-        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
-        wait_s: float | None = 30.0, on_progress: Progress | None = None,
-    ) -> calls.RequestView:  # fmt: skip
+        self, request: Request | str, *, keep: Duration = "15m", **options: Unpack[BookOptions]
+    ) -> calls.RequestView:
         """Hold the slots of `request` for `keep`, to `lock` or `release` them by id.
 
         With patience "taken" they are held for `keep` from the moment they are free. An older request may
         recall them: then `lock` must come before `recalled_until`.
         """
         keep_s = length_s(keep, where="keep", longest_s=limits.HOLD_MS_MAX // 1000)
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
-        )  # fmt: skip
-        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
-        (view,) = await self._booked(wanted, script, options, hold_s=keep_s)
+        (view,) = await self._booked(request, {"hold": True, "hold_s": keep_s}, **options)
         return settled(view)
 
+    @_names_options
     async def submit_in_step(
         self,
         request: Request | str,
         job: JobRequest | None = None,
         jobs: Mapping[str, JobRequest] = MappingProxyType({}),
-        *,
-        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
-        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
-        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
-        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
-        wait_s: float | None = 30.0, on_progress: Progress | None = None,
-    ) -> calls.RequestView:  # fmt: skip
+        **options: Unpack[BookOptions],
+    ) -> calls.RequestView:
         """Book all of `request`, and run `job` on each of its machines, all parts at the same time.
 
         `jobs` names other jobs for some of the machines; without `job` nothing runs on the rest, which are
@@ -158,15 +179,9 @@ class RequestCalls(ListingCalls):
             checked_job(one) for one in ([*jobs.values()] if job is None else [job, *jobs.values()])
         ]
         Step(job=job, jobs=jobs).check()
-        if isinstance(request, str) and each and duration is None:
-            duration = max(one.limit_s for one in each)
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
-        )  # fmt: skip
-        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
-        (view,) = await self._booked(wanted, script, options, job=job, jobs=jobs)
+        if isinstance(request, str) and each and options.get("duration") is None:
+            options["duration"] = max(one.limit_s for one in each)
+        (view,) = await self._booked(request, {"job": job, "jobs": dict(jobs)}, **options)
         return settled(view)
 
     async def place_job(
@@ -204,10 +219,10 @@ class RequestCalls(ListingCalls):
         job = checked_job(replace(job, at_most_once=bool(once)))
         job.check_offered()
         body = calls.PlaceJob(
-            key=key or self.new_key(),
+            key=key or self._settings.new_key(),
             job=job,
             on=attributes_in(on, "on") if on else (),
-            end_by=self.time_s(end_by) if end_by is not None else 0,
+            end_by=self._settings.time_s(end_by) if end_by is not None else 0,
             prefer=preferences_in(prefer),
             homes=every(homes, where="homes"),
             implementations=every(implementations, where="implementations"),
@@ -216,16 +231,12 @@ class RequestCalls(ListingCalls):
             by_limits=by_limits,
             wait_ms=milliseconds(wait_s),
         )
-        return settled(await self._caller.call(body, "job_place", calls.RequestView))
+        return settled(await self._line.call(body, "job_place", calls.RequestView))
 
+    @_names_options
     async def book_copies(
-        self, request: Request | str, count: int, *,
-        duration: Duration | None = None, at: Time | None = None, window: Window = (None, None),
-        note: str = "", priority: int = 0, prefer: Preferred = (), agent: Agent = "",
-        arguments: ArgumentValues | None = None, agent_must_run: bool = False,
-        patience: calls.Patience = "held", give_up_at: Time | None = None, key: str = "",
-        wait_s: float | None = 30.0, on_progress: Progress | None = None,
-    ) -> list[calls.RequestView]:  # fmt: skip
+        self, request: Request | str, count: int, **options: Unpack[BookOptions]
+    ) -> list[calls.RequestView]:
         """Book `request` `count` times: independent copies, each all or nothing.
 
         Other arguments as for `book`. Copy n has the key ``KEY-n``, so that a repeated call books
@@ -240,13 +251,7 @@ class RequestCalls(ListingCalls):
                 remedy=f"ask for 1 to {COPIES_MAX}",
             )
         numbers = [f"-{number}" for number in range(1, count + 1)]
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            prefer=prefer, agent=script.name, arguments=arguments, agent_must_run=agent_must_run,
-        )  # fmt: skip
-        options = _BookingOptions(patience, give_up_at, key, wait_s, on_progress)
-        return list(await self._booked(wanted, script, options, numbers=numbers))
+        return list(await self._booked(request, {}, numbers, **options))
 
     async def wait(
         self,
@@ -266,7 +271,7 @@ class RequestCalls(ListingCalls):
             milliseconds(wait_s)
         return settled(
             await self._follower.settled(
-                await self.full_id(id),
+                await self._listing.full_id(id),
                 wait_s=wait_s,
                 on_progress=on_progress,
                 until_listed=until_listed,
@@ -279,73 +284,14 @@ class RequestCalls(ListingCalls):
 
         Raises `NotFound` if the call never arrived: it is safe to send it again with the same key.
         """
-        return await self._caller.call(calls.ByKey(key=key), "by_key", calls.RequestView)
+        return await self._line.call(calls.ByKey(key=key), "by_key", calls.RequestView)
 
     by_key = resolve
 
-    async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[calls.Event]:
-        """Yield the events of the caller's requests (or of `id`); never end by itself.
-
-        Begins after event number `after` (to resume), or with the present; reconnects after lost connections
-        without missing an event.
-        """
-        id = await self.full_id(id) if id else ""
-        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
-        while True:
-            seen = await self.events(after, id=id, wait_s=wait_s)
-            for event in seen.events:
-                yield event
-            after, wait_s = seen.next, WATCH_WAIT_S
-
-    async def events(
-        self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
-    ) -> calls.Events:
-        """Return one batch for `watch`: the events after number `after`, or after the present for -1."""
-        id = await self.full_id(id) if id else ""
-        body = calls.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
-        return await self._caller.call(body, "watch", calls.Events)
-
-    async def _booked(
-        self,
-        request: Request,
-        script: NamedScript,
-        options: _BookingOptions,
-        *,
-        hold_s: int | None = None,
-        numbers: Sequence[str] = ("",),
-        job: JobRequest | None = None,
-        jobs: Mapping[str, JobRequest] = MappingProxyType({}),
-    ) -> tuple[calls.RequestView, ...]:
-        """Return the view of one booking for each of `numbers`, which ends its key.
-
-        Holds instead of booking if `hold_s` is given.
-        """
-        asked = calls.Book(
-            key=options.key or self.new_key(),
-            request=request,
-            hold=hold_s is not None,
-            patience=options.patience,
-            give_up_at=0 if options.give_up_at is None else self.time_s(options.give_up_at),
-            job=job,
-            jobs=dict(jobs),
-        )
-        if hold_s is not None:
-            asked = replace(asked, hold_s=hold_s)
-        bodies = [replace(asked, key=f"{asked.key}{number}") for number in numbers]
-        await self._upload(script)
-        answers = await asyncio.gather(
-            *(self._decided(body, options) for body in bodies), return_exceptions=True
-        )
-        views: tuple[calls.RequestView, ...] = ()
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-            views += (answer,)
-        return views
-
-    async def _decided(self, body: calls.Book, options: _BookingOptions) -> calls.RequestView:
+    async def _decided(
+        self, body: calls.Book, wait_s: float | None, on_progress: Progress | None
+    ) -> calls.RequestView:
         """Send `body` and follow the request if one call does not wait long enough."""
-        wait_s, on_progress = options.wait_s, options.on_progress
         if wait_s is not None:
             milliseconds(wait_s)
         first_s = CALL_WAIT_S_MAX if wait_s is None else min(wait_s, CALL_WAIT_S_MAX)
@@ -354,7 +300,7 @@ class RequestCalls(ListingCalls):
         elif wait_s is None:
             first_s = WATCH_WAIT_S
         body = replace(body, wait_ms=milliseconds(first_s))
-        view = await self._caller.call(body, "book", calls.RequestView)
+        view = await self._line.call(body, "book", calls.RequestView)
         left_s = None if wait_s is None else wait_s - first_s
         if view.state != "open" or (left_s is not None and left_s <= 0):
             return view

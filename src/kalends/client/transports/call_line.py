@@ -8,16 +8,17 @@ import weakref
 from contextlib import suppress
 from typing import NamedTuple
 
-from kalends.client.calls import CallSender
+from kalends.client.calls import A, CallSender
 from kalends.client.client_settings import ClientSettings
 from kalends.client.transports.transport import Transport
+from kalends.contract.bodies import Body
 
 
 class CallLine:
     """The connections of one client; also closed if the client is forgotten unclosed."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._open: _OpenLine | None = None
 
     def sender(self) -> CallSender:
@@ -26,13 +27,17 @@ class CallLine:
         if self._open is None or self._open.loop is not loop:
             # Connections belong to the loop that opened them; those of another loop cannot be used here.
             self._leave()
-            transport = self._settings.open_transport()
-            sender = self._settings.sender(transport)
+            transport = self.settings.open_transport()
+            sender = self.settings.sender(transport)
             forgotten = weakref.finalize(self, _leave, transport, loop)
             forgotten.atexit = False
             self._open = _OpenLine(loop, transport, sender, forgotten)
             _LINES.add(self)
         return self._open.sender
+
+    async def call(self, body: Body, name: str, answer: type[A]) -> A:
+        """Return the answer to one call; raises like `CallSender.call`."""
+        return await self.sender().call(body, name, answer)
 
     async def close(self) -> None:
         """Close the connections; calls in flight fail. The next call opens new ones."""

@@ -7,13 +7,14 @@ from datetime import tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from kalends.contract import calendar_picture, calls, request_tables
+from kalends.client.notebooks import calendar_drawing, request_tables
+from kalends.contract import calls
 from kalends.core.errors import InvalidInput
 from kalends.core.markup import Markup
 from kalends.core.times import zone_named
 
 _HTML: Final[dict[type, Callable[[Any, tzinfo | None], Markup]]] = {
-    calls.CalendarView: calendar_picture.calendar_html,
+    calls.CalendarView: calendar_drawing.calendar_html,
     calls.RequestView: request_tables.request_html,
     calls.RequestViews: request_tables.requests_html,
     calls.Found: request_tables.found_html,

@@ -1,42 +1,18 @@
-"""Requests and resources as tables for a notebook, and as a line for a terminal."""
+"""Requests and resources as tables for a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import Final
 
-from kalends.contract.calls import CalendarView, Found, RequestView, Resources
+from kalends.contract.calls import Found, RequestView, Resources, marked_state
 from kalends.contract.fields import Want
-from kalends.contract.notice_calls import made_words
 from kalends.core.durations import format_duration
-from kalends.core.full_times import date_and_time
 from kalends.core.identifiers import short_id
-from kalends.core.markup import Markup, element, local_time, table, time_element, visible
+from kalends.core.markup import Markup, element, table, time_element
 
 ROWS_MAX: Final = 100
-TEXT_MAX: Final = 120
-
-
-def marked_state(view: RequestView) -> str:
-    """Return the state, with the last change by others in a few words."""
-    return f"{view.state} ({made_words(view.changed)})" if view.changed is not None else view.state
-
-
-def in_a_line(view: RequestView) -> str:
-    """Return a line about a request: its id, state, terms and time."""
-    told = f"{short_id(view.id)} {visible(marked_state(view))}: {visible(view.text)[:TEXT_MAX]}"
-    if view.start:
-        starts = local_time(view.start, UTC)
-        told += f", {date_and_time(starts)} UTC for {format_duration(view.end - view.start)}"
-    return told
-
-
-def calendar_in_a_line(view: CalendarView) -> str:
-    """Return a line about a calendar: its resource, period, and number of taken slots."""
-    start, end = local_time(view.start, UTC), local_time(view.end, UTC)
-    when = f"{date_and_time(start)} to {date_and_time(end)} UTC"
-    return f"{view.resource.name}: {when}, {len(view.slots)} slots taken"
 
 
 def request_html(view: RequestView, zone: tzinfo | None) -> Markup:
