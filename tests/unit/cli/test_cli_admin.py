@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from client_broker import Broker
 
 from kalends.cli import cli
-from kalends.cli.administration._reclaims import reclaim_lines
+from kalends.cli.admin.reclaims import reclaim_lines
 from kalends.contract import reclaim_calls
 from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.extras import install_command

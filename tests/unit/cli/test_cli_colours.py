@@ -10,8 +10,8 @@ from click.testing import Result
 from client_broker import Broker
 
 import kalends
-from kalends.cli.console.colours import choice, stated
 from kalends.cli.console.output import rows
+from kalends.cli.console.screen import choice, stated
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 GREEN, RED = "\x1b[32m", "\x1b[31m"
@@ -60,8 +60,8 @@ def test_json_has_no_colours(run: Run) -> None:
 
 
 def test_what_a_server_says_steers_no_terminal_beside_a_state() -> None:
-    from kalends.cli.console.colours import painted
     from kalends.cli.console.output import plain_line
+    from kalends.cli.console.screen import painted
 
     (_, line) = rows(("NAME", "STATE"), [("a\x1b[2J", "held")])
     shown = painted(line, plain_line(line))

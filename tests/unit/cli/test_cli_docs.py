@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
+import kalends.cli
 from kalends.cli import cli
 from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.groups import LazyGroup
@@ -61,23 +62,22 @@ def test_every_command_has_a_group_and_begins_with_the_sentence_that_is_shown_th
         first = (command.help or "").splitlines()[0]
         assert first.endswith("."), path
         if isinstance(command, LazyGroup):
-            assert set(command.list_commands(ctx)) == modules_beside(command)
-            for summaries in command.groups.values():
-                for name, summary in summaries.items():
+            for rows in command.listed.values():
+                for name, (_, summary) in rows.items():
                     found = command.get_command(ctx, name)
                     assert found is not None
                     assert (found.name, (found.help or "").splitlines()[0]) == (name, summary)
 
 
-def modules_beside(group: LazyGroup) -> set[str]:
-    """The names of the commands in the package of `group`: its modules that are not private."""
-    package = importlib.import_module(group.package)
-    modules = pkgutil.iter_modules(package.__path__)
-    return {
-        module.name.replace("_", "-")
-        for module in modules
-        if not module.ispkg and not module.name.startswith("_")
+def test_every_command_that_a_module_makes_is_in_a_group() -> None:
+    names = [module.name for module in pkgutil.walk_packages(kalends.cli.__path__, "kalends.cli.")]
+    made = {
+        id(value): f"{name}: {value.name}"
+        for name in ("kalends.cli", *names)
+        for value in vars(importlib.import_module(name)).values()
+        if isinstance(value, click.Command)
     }
+    assert made.keys() == {id(command) for _, command, _ in commands()}, made
 
 
 def examples() -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kalends.cli import cli
-from kalends.cli.jobs import each_line
+from kalends.cli.jobs import submission
 from kalends.contract.bulk_calls import MadeJob
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
@@ -44,7 +44,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
             submit_many=made.submit_many, new_key=lambda: "a-new-key", time_s=int, start_s=int
         )
 
-    monkeypatch.setattr(each_line.shown_jobs, "client_at", client_at)
+    monkeypatch.setattr(submission.site_calls, "client_at", client_at)
     return made
 
 

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from kalends.cli import cli
 from kalends.cli.console.settings import Settings
-from kalends.cli.console.told import Told
-from kalends.cli.jobs import in_step
+from kalends.cli.jobs import job_options
+from kalends.cli.jobs.job_terminal import Told
+from kalends.cli.jobs.run import run
 from kalends.cli.jobs.run_in_step import _followed, _left, first_failed
+from kalends.cli.jobs.submission import submit
 from kalends.cli.requests.words import claim_lines, listing, request_lines
-from kalends.cli.run import command as run
-from kalends.cli.submit import command as submit
 from kalends.client.client import Client
 from kalends.contract.calls import ClaimView, RequestView
 from kalends.contract.job_calls import JobView
@@ -43,7 +43,7 @@ ENDED = RequestView(id="019aa0f1-0d4c-7c31-a1d3-2f5d9e4c7712", state="cancelled"
 def test_what_names_several_machines_or_how_many_nodes_is_a_request(
     text: str, is_request: bool
 ) -> None:
-    assert in_step.is_request(text) == is_request
+    assert job_options.is_request(text) == is_request
 
 
 def refused(command: Any, *words: str) -> InvalidInput:
@@ -56,7 +56,7 @@ def refused(command: Any, *words: str) -> InvalidInput:
     return ended.exception
 
 
-@pytest.mark.parametrize("option", sorted(in_step.OTHER_WORDS.values()))
+@pytest.mark.parametrize("option", sorted(job_options.OTHER_WORDS.values()))
 def test_an_option_of_a_job_on_one_machine_is_refused(option: str, tmp_path: Any) -> None:
     script = tmp_path / "file"
     script.write_text("")
@@ -100,7 +100,7 @@ def test_all_parts_have_what_is_said_of_waiting_and_of_the_slots() -> None:
         for name in ctx.params
         if name not in ("program", "machine", "limit", "script")
     }
-    step = in_step.step_from(BOTH, ("./solve",), script="", limit="1h", options=said)
+    step = job_options.step_from(BOTH, ("./solve",), script="", limit="1h", options=said)
     assert step.job is not None
     for job in (step.job, step.jobs["sdsc/onyx"]):
         assert (job.parts_wait_s, job.keep_slot) == (300, True)

@@ -9,7 +9,7 @@ import pytest
 
 from kalends.cli import cli
 from kalends.cli.jobs import shown_jobs
-from kalends.cli.submit import command
+from kalends.cli.jobs.submission import submit
 from kalends.client.inputs.job_texts import job_from
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import InvalidInput
@@ -20,7 +20,7 @@ from kalends.core.times import zone_named
 def notify(*words: str) -> Notify | None:
     program = click.Context(cli, **cli.context_settings)
     arguments = ["lab/box", "--for", "1h", *words, "--", "true"]
-    with command.make_context("submit", arguments, parent=program) as context:
+    with submit.make_context("submit", arguments, parent=program) as context:
         options: dict[str, Any] = dict(context.params)
     machine, program_words = options.pop("machine"), options.pop("program")
     return job_from(

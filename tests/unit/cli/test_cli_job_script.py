@@ -10,7 +10,7 @@ import pytest
 
 from kalends.cli import cli
 from kalends.cli.jobs.job_script import read_script, tell_unread
-from kalends.cli.submit import command
+from kalends.cli.jobs.submission import submit
 from kalends.client.inputs.job_texts import indices_in
 from kalends.core.errors import InvalidInput
 
@@ -23,7 +23,7 @@ def options_of(path: Path, script: str, *words: str) -> dict[str, Any]:
 
 def understood(*words: str) -> dict[str, Any]:
     program = click.Context(cli, **cli.context_settings)
-    with command.make_context("submit", list(words), parent=program) as context:
+    with submit.make_context("submit", list(words), parent=program) as context:
         return context.params
 
 

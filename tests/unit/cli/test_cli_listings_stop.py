@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from kalends.cli import cli
-from kalends.cli.jobs import shown_jobs
-from kalends.cli.requests.words import obstacle_lines
+from kalends.cli.console import site_calls
+from kalends.cli.requests.found_words import obstacle_lines
 from kalends.contract.calls import Found, Obstacle
 from kalends.contract.job_calls import Jobs, JobView
 from kalends.core.resources import Slot
@@ -41,7 +41,7 @@ def test_a_queue_with_more_jobs_than_rows_says_how_to_list_them(
     def client_at(settings: Any, machine: str) -> Iterator[Any]:
         yield SimpleNamespace(jobs=lambda *_, **__: Jobs(jobs=(JOB,), more=more))
 
-    monkeypatch.setattr(shown_jobs, "client_at", client_at)
+    monkeypatch.setattr(site_calls, "client_at", client_at)
     done = CliRunner().invoke(cli, ["queue", "lab/box", *words], env={"KALENDS_ZONE": "UTC"})
     assert done.exit_code == 0
     assert said in done.stderr

@@ -20,7 +20,7 @@ from keyed_broker import keyed_broker, token_of_ada
 
 import kalends
 from kalends.cli import cli
-from kalends.cli.logins.whoami_lines import for_whom
+from kalends.cli.logins.caller import for_whom
 from kalends.contract.calls import CallerView
 
 

@@ -15,7 +15,7 @@ from kalends.cli import cli
 from kalends.cli.console.groups import MEANT
 from kalends.cli.console.remedies import with_remedies
 from kalends.cli.console.settings import Settings
-from kalends.cli.jobs.shown_jobs import client_at
+from kalends.cli.console.site_calls import client_at
 from kalends.core.errors import NotAllowed, NotAuthenticated, Unavailable
 from kalends.testing import LocalFacility
 

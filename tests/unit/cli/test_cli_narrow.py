@@ -64,7 +64,7 @@ def test_no_cell_is_lost_and_no_line_is_too_long_unless_a_single_cell_is(
 
 
 def test_the_state_is_found_in_a_folded_row(narrow: None) -> None:
-    from kalends.cli.console.colours import StatedLine, painted
+    from kalends.cli.console.screen import StatedLine, painted
 
     lines = rows(
         ("A COLUMN THAT TAKES ALMOST THE WHOLE WIDTH OF IT ALL", "B", "STATE"), [("x", "y", "held")]

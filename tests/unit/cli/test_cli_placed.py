@@ -9,9 +9,8 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from kalends.cli import cli
-from kalends.cli.jobs.placed import placed_words
-from kalends.cli.requests.words import listing, request_lines
-from kalends.cli.sites import site_lines
+from kalends.cli.requests.words import listing, placed_words, request_lines
+from kalends.cli.resources import site_lines
 from kalends.contract.calls import (
     PlacedEnd,
     PlacedJob,

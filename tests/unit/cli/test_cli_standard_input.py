@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kalends.cli import cli
-from kalends.cli.console import standard_input
+from kalends.cli.console import files
 
 EXCERPT = Path(__file__).parents[3] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
 
@@ -77,7 +77,7 @@ def test_what_is_wrong_with_it_is_said_of_standard_input(kept_in: Path) -> None:
 def test_more_than_a_bound_is_refused_and_not_kept(
     kept_in: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standard_input, "BYTES_MAX", 1000)
+    monkeypatch.setattr(files, "BYTES_MAX", 1000)
     done = run("simulate", "-", given=b";" * 1001)
     assert "standard input: is longer than 1,000 bytes" in done.stderr
     assert not list(kept_in.iterdir())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.cli.jobs import plan_drawing, shown_jobs
+from kalends.cli.jobs import drawings, shown_jobs
 from kalends.contract.job_calls import (
     JobView,
     MachineLoad,
@@ -45,6 +45,6 @@ def test_in_the_schedule_it_is_planned_and_not_running() -> None:
         job=17, user="ann", phase="stopped", nodes=2, start=NOW + 1_500, end=NOW + 3_600
     )
     plan = MachinePlan(machine=load, now=NOW, made_at=NOW, jobs=(job,), reservations=(), free=())
-    assert [block.kind for block in plan_drawing.placed(plan, ["a"]) if block.sign == "a"] == [
+    assert [block.kind for block in drawings.placed(plan, ["a"]) if block.sign == "a"] == [
         "planned"
     ]

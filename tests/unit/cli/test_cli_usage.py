@@ -14,7 +14,7 @@ from past_site import MACHINE, OCTOBER, past_job, past_site
 import kalends
 from kalends.batch.queue.facts import JobEnding
 from kalends.cli import cli
-from kalends.cli.jobs import past_jobs
+from kalends.cli.jobs import usage as module
 from kalends.core.errors import NotFound
 from kalends.simulation.workloads.swf import open_log
 from kalends.simulation.workloads.swf_fields import read_header, read_jobs
@@ -105,7 +105,7 @@ def test_a_log_is_read_back_with_all_that_the_format_can_hold(usage: Run, tmp_pa
 def test_pages_are_small_and_together_hold_every_job_once(
     usage: Run, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past_jobs, "PAGE_ROWS", 2)
+    monkeypatch.setattr(module, "PAGE_JOBS", 2)
     rows = list(csv.DictReader(usage("--everyone", "--csv", "-").stdout.splitlines()))
     assert [row["job"] for row in rows] == ["1", "2", "3", "5", "6", "4"]
     with kalends.connect_sync(site, user="ann") as client:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from kalends.cli import cli
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests.wait_options import Progress
+from kalends.cli.requests.request_options import Progress
 from kalends.contract import calls
 from kalends.core.errors import LostRace, NoCommonTime
 

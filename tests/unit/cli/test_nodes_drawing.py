@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kalends.cli.jobs.nodes_drawing import draw_nodes
+from kalends.cli.jobs.drawings import draw_nodes
 from kalends.contract.job_calls import JobView, MachineLoad
 from kalends.machines.spec import machine_from
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from kalends.cli.jobs.plan_drawing import ROWS_MAX, draw, placed
+from kalends.cli.jobs.drawings import ROWS_MAX, draw_plan, placed
 from kalends.contract.job_calls import MachineLoad, MachinePlan, ReservedNodes, ScheduledJob
 
 NOW = 1_795_428_000
@@ -39,7 +39,8 @@ def waiting(job: int, nodes: int, start_min: int, end_min: int) -> ScheduledJob:
 
 def text(drawn: MachinePlan, width: int = 80, count: int = 100) -> list[str]:
     return [
-        "".join(piece for piece, _ in line) for line in draw(drawn, ZONE, width=width, count=count)
+        "".join(piece for piece, _ in line)
+        for line in draw_plan(drawn, ZONE, width=width, count=count)
     ]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kalends.cli.requests.polls import BAR_WIDTH, ROWS_MAX, poll_lines
+from kalends.cli.requests.found_words import BAR_WIDTH, ROWS_MAX, poll_lines
 from kalends.contract.calls import PollPoint, PollView
 
 ROOT = Path(__file__).resolve().parents[3]

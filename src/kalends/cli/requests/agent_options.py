@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from kalends.cli.console.help_form import section
-from kalends.client.inputs.scripts import Agent
+from kalends.cli.console.commands import section
 from kalends.core.errors import InvalidInput
-from kalends.core.scripts import ArgumentValue
+
+if TYPE_CHECKING:
+    from kalends.client.inputs.scripts import Agent
+    from kalends.core.scripts import ArgumentValue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
