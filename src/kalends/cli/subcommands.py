@@ -71,8 +71,8 @@ agent = LazyGroup(
             "tell": ("agents.scripts:tell", "Send an agent a message."),
         },
         "At a site": {
-            "runs": ("agents.runs:runs", "List the runs of your scripts at a site."),
-            "replay": ("agents.runs:replay", "Repeat a recorded run here and compare."),
+            "runs": ("agents.scripts:runs", "List the runs of your scripts at a site."),
+            "replay": ("agents.scripts:replay", "Repeat a recorded run here and compare."),
         },
     },
     help="Manage scripts that choose slots at each site.",

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from kalends.cli import timeline
 from kalends.cli.console import output, screen
 from kalends.cli.jobs import shown_jobs
-from kalends.cli.requests import found_words, words
+from kalends.cli.requests import find, words
 from kalends.cli.requests.lookups import story_lines
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
@@ -37,7 +37,7 @@ class TextTeller:
         self._step(
             "When could all three start?", f"kalends find '{TEXT}' --for {DURATION} --count 1"
         )
-        for line in found_words.candidate_lines([candidate], self._zone):
+        for line in find.candidate_lines([candidate], self._zone):
             output.say(line)
 
     def before(self, views: Sequence[CalendarView]) -> None:

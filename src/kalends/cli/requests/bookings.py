@@ -12,7 +12,7 @@ from msgspec import structs
 from kalends.cli.console import output, problems
 from kalends.cli.console.commands import section, server_command
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests import agent_options, found_words, request_options, waiting_words, words
+from kalends.cli.requests import agent_options, find, request_options, waiting_words, words
 from kalends.client.inputs.scripts import Agent
 from kalends.client.methods.request_calls import COPIES_MAX, PROMPT_S
 from kalends.client.sync import SyncClient
@@ -169,7 +169,7 @@ def tell_alternatives(
     if free:
         told += [
             "free now, at or after that start:",
-            *found_words.candidate_lines(free, settings.time_zone()),
+            *find.candidate_lines(free, settings.time_zone()),
         ]
     told.append(WAIT_LONGER)
     for line in told:

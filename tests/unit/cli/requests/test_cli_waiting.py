@@ -8,40 +8,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 from client_broker import BUSY, NOW_S, Broker
+from command_line import Run, data
 from rich.console import Console
 
-from kalends.cli import cli
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests.request_options import Progress
 from kalends.contract import calls
 from kalends.core.errors import LostRace, NoCommonTime
 
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
-Run = Callable[..., Result]
-
-
-def environment(broker: Broker) -> dict[str, str]:
-    return {
-        "KALENDS_BROKER": broker.url,
-        "KALENDS_ZONE": "Europe/Berlin",
-        "KALENDS_USER": "ada",
-    }
-
-
-@pytest.fixture
-def run(broker: Broker) -> Run:
-    return lambda *words: CliRunner().invoke(cli, words, env=environment(broker))
-
-
-def data(result: Result) -> Any:
-    return json.loads(result.stdout)["data"]
 
 
 def in_line(ahead: int, *awaited: str, **more: Any) -> dict[str, Any]:
@@ -339,7 +319,7 @@ def test_ctrl_c_leaves_it_waiting_and_says_how_to_go_on(broker: Broker) -> None:
     inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "kalends", "book", "caltech/onyx", *WHEN],
-        env={**os.environ, **environment(broker)},
+        env={**os.environ, "KALENDS_BROKER": broker.url, "KALENDS_USER": "ada"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     signal.signal(signal.SIGINT, inherited)

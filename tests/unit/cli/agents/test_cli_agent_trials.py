@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from client_broker import NOW_S, Broker, serving_broker
+from command_line import data
 from tests.process_tree import descendants
 
 from kalends.agents import ready, records
@@ -42,17 +41,10 @@ def recall(slot, asker, view):
     return slot["start"] % 7200 == 0
 """
 BROKEN = "import os\n\ndef choose(view, request):\n    return view.slots\n"
-Run = Callable[..., Result]
 
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(cli, words, env={"KALENDS_ZONE": "UTC", "KALENDS_USER": "ada"})
-
-
-def data(result: Result, kind: str) -> Any:
-    envelope = json.loads(result.stdout)
-    assert (envelope["version"], envelope["kind"]) == (1, kind)
-    return envelope["data"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The ``#KALENDS`` lines of a job script are options of the command line, read or refused, never lost."""
+"""Options of jobs: of the command line or a script, with what they mean; read or refused, never lost."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from kalends.cli import cli
 from kalends.cli.jobs.job_script import read_script, tell_unread
 from kalends.cli.jobs.submission import submit
-from kalends.client.inputs.job_texts import indices_in
+from kalends.client.inputs.job_texts import indices_in, job_from
 from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest, Notify
 
 
 def options_of(path: Path, script: str, *words: str) -> dict[str, Any]:
@@ -25,6 +26,25 @@ def understood(*words: str) -> dict[str, Any]:
     program = click.Context(cli, **cli.context_settings)
     with submit.make_context("submit", list(words), parent=program) as context:
         return context.params
+
+
+def job(limit: str, *words: str) -> JobRequest:
+    """Return the job that ``submit`` makes of these words."""
+    options = understood("lab/box", "--for", limit, *words, "--", "true")
+    machine, program = options.pop("machine"), options.pop("program")
+    return job_from(
+        machine, program, not_before=0, script="", limit=options.pop("limit"), options=options
+    )
+
+
+def sized(limit: str, **options: Any) -> JobRequest:
+    """Return the same of options by their names."""
+    words = [
+        word
+        for name, value in options.items()
+        for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
+    ]
+    return job(limit, *words)
 
 
 @pytest.fixture
@@ -211,3 +231,85 @@ def test_a_script_among_implementations_has_no_options_of_its_own(
         "kalends: line 2 is not read: #KALENDS lines are read in the file of --script alone",
         "kalends: line 3 is not read: #SBATCH -N 2",
     ]
+
+
+def test_a_job_of_several_sizes_begins_with_the_first_unless_another_is_named() -> None:
+    assert (sized("1h").nodes, sized("1h", nodes=3).nodes) == (1, 3)
+    assert (sized("1h", sizes="2,4").nodes, sized("1h", sizes="2,4", nodes=4).nodes) == (2, 4)
+
+
+def test_one_limit_holds_on_each_size_and_several_belong_to_them() -> None:
+    one = sized("1h", sizes="1,2,4", malleable=True, change="2s")
+    assert (one.limit_s, one.limits_s, one.limit_on(4), one.change_s) == (3_600, (), 3_600, 2)
+    each = sized("4h,2h30m,2h", sizes="1,2,4")
+    assert (each.limit_s, each.limit_on(1), each.limit_on(2), each.limit_on(4)) == (
+        14_400, 14_400, 9_000, 7_200,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "where"),
+    [
+        ("2h,1h", {}, "--for"),
+        ("2h,1h", {"sizes": "1,2,4"}, "--for"),
+        ("2h", {"sizes": "0,2"}, "--sizes"),
+        ("2h", {"shape": "0x2"}, "--shape"),
+        ("1h", {"change": "2s"}, "--change"),
+        ("1h", {"sizes": "1,2", "change": "2s"}, "--change"),
+        ("2h,", {"sizes": "1,2"}, "--for"),
+        ("1h", {"sizes": "4,2"}, "sizes"),
+        ("1h", {"malleable": True}, "malleable"),
+        ("1h", {"sizes": "1,2", "malleable": True, "change": "soon"}, "--change"),
+        ("1h", {"warn": "KILL@60s"}, "--warn"),
+        ("1h", {"warn": "USR1"}, "--warn"),
+    ],
+)
+def test_sizes_and_limits_that_make_no_sense_are_refused_by_their_name(
+    limit: str, options: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        sized(limit, **options)
+    assert raised.value.where == where
+    assert raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), None),
+        (("--notify", "end"), Notify(when=("end",))),
+        (("--notify", "fail, begin"), Notify(when=("begin", "fail"))),
+        (("--notify=end,each"), Notify(when=("end",), each=True)),
+        (
+            ("--notify", "end", "--notify-to", "https://h.example/x"),
+            Notify(when=("end",), to="https://h.example/x"),
+        ),
+    ],
+)
+def test_the_notices_that_are_asked_for_are_understood(
+    words: tuple[str, ...], expected: Notify | None
+) -> None:
+    assert job("1h", *words).notify == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (("--notify", "start"), "--notify"),
+        (("--notify", "each"), "--notify"),
+        (("--notify", ""), "--notify"),
+        (("--notify", "end", "--notify-to="), "--notify-to"),
+        (("--sizes", ""), "--sizes"),
+        (("--change", ""), "--change"),
+        (("--notify", "end,"), "--notify"),
+        (("--notify-to", "ann@example.org"), "--notify"),
+        (("--notify", "end", "--notify-to", "an n@example.org"), "notify.to"),
+    ],
+)
+def test_notices_that_cannot_be_meant_are_refused_with_what_to_write(
+    words: tuple[str, ...], where: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        job("1h", *words)
+    assert refused.value.where == where
+    assert refused.value.remedy or where == "notify.to"

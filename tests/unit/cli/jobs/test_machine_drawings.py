@@ -1,4 +1,4 @@
-"""The schedule as text: who has which nodes when, within the width, and names nobody who is not told."""
+"""Machines as text: who has which nodes when, within the width, and each job where it runs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from kalends.cli.jobs.drawings import ROWS_MAX, draw_plan, placed
-from kalends.contract.job_calls import MachineLoad, MachinePlan, ReservedNodes, ScheduledJob
+from kalends.cli.jobs.drawings import ROWS_MAX, draw_nodes, draw_plan, placed
+from kalends.contract.job_calls import (
+    JobView,
+    MachineLoad,
+    MachinePlan,
+    ReservedNodes,
+    ScheduledJob,
+)
+from kalends.machines.spec import machine_from
 
 NOW = 1_795_428_000
 ZONE = ZoneInfo("UTC")
 
 
-def plan(nodes: int, *, out: tuple[int, ...] = (), **parts: Any) -> MachinePlan:
-    load = MachineLoad(
-        machine="lab/box", description=f"pool:{nodes}", nodes=nodes, free=0, out=len(out),
+def load(description: str, nodes: int, *out: int) -> MachineLoad:
+    return MachineLoad(
+        machine="lab/box", description=description, nodes=nodes, free=0, out=len(out),
         reserved=0, policy="easy", waiting=0, running=0, out_numbers=out,
     )  # fmt: skip
+
+
+def plan(nodes: int, *, out: tuple[int, ...] = (), **parts: Any) -> MachinePlan:
     fields = {"jobs": (), "reservations": (), "free": ((NOW, 0),), **parts}
-    return MachinePlan(machine=load, now=NOW, made_at=NOW, **fields)
+    return MachinePlan(machine=load(f"pool:{nodes}", nodes, *out), now=NOW, made_at=NOW, **fields)
 
 
 def running(job: int, nodes: tuple[int, ...], minutes: int) -> ScheduledJob:
@@ -99,3 +109,61 @@ def test_nothing_in_the_schedule_ever_shares_a_node(nodes: int) -> None:
             if one is not other and one.start < other.end and other.start < one.end:
                 assert not set(one.nodes) & set(other.nodes)
     assert sum(len(block.nodes) for block in blocks) == 2 + 1 + 5 + 2 + 6 + 1 + 1
+
+
+def machine(description: str, *out: int) -> MachineLoad:
+    return load(description, machine_from(description).nodes, *out)
+
+
+def job(*nodes: int) -> JobView:
+    return JobView(
+        job=1, machine="lab/box", user="ann", phase="running", nodes=len(nodes), limit_s=60,
+        submitted=1, node_numbers=nodes,
+    )  # fmt: skip
+
+
+def drawn(load: MachineLoad, *jobs: JobView, width: int = 80) -> list[str]:
+    lines = draw_nodes(load, jobs, width=width)
+    return ["".join(piece for piece, _ in line) for line in lines]
+
+
+def test_a_mesh_is_a_plane_with_each_partition_where_the_mapper_put_it() -> None:
+    mesh = machine_from("mesh2d:6x4")
+    partitions = [mesh.place(4, (2, 2)), mesh.place(6, (3, 2))]
+    assert all(partitions)
+    jobs = [job(*partition.nodes) for partition in partitions if partition is not None]
+    rows = drawn(machine("mesh2d:6x4", 23), *jobs)[:4]
+    assert [len(row) for row in rows] == [6] * 4
+    for sign, partition in zip("AB", partitions, strict=True):
+        assert partition is not None
+        places = [
+            (row, at)
+            for row, line in enumerate(rows)
+            for at, each in enumerate(line)
+            if each == sign
+        ]
+        assert [row * 6 + column for row, column in places] == list(partition.nodes)
+    assert rows[3][5] == "/"
+
+
+def test_a_torus_is_a_plane_after_the_other_and_a_hypercube_is_folded() -> None:
+    assert drawn(machine("torus3d:2x2x2"), job(1, 6))[:-1] == [
+        "plane 0", ".A", "..", "plane 1", "..", "A.",
+    ]  # fmt: skip
+    assert drawn(machine("hypercube:3"), job(0, 1), job(4, 5))[:-1] == ["AA..", "BB.."]
+
+
+def test_a_pool_is_lines_of_nodes_and_an_unknown_kind_too() -> None:
+    assert drawn(machine("pool:10"), job(0, 9), width=8)[:-1] == ["A.......", ".A      "]
+    assert drawn(load("fat-tree:4", 4))[0] == "...."
+
+
+@pytest.mark.parametrize("description", ["pool:65536", "mesh2d:256x256:16x16"])
+def test_a_large_machine_is_drawn_within_the_width_and_says_what_a_sign_is(
+    description: str,
+) -> None:
+    lines = drawn(machine(description), job(*range(65_536)))
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 40
+    assert set("".join(lines[:-1]).strip()) == {"A"}
+    assert "nodes" in lines[-1]

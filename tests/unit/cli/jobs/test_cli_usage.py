@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from command_line import Run
 from past_site import MACHINE, OCTOBER, past_job, past_site
 
 import kalends
@@ -18,8 +19,6 @@ from kalends.cli.jobs import usage as module
 from kalends.core.errors import NotFound
 from kalends.simulation.workloads.swf import open_log
 from kalends.simulation.workloads.swf_fields import read_header, read_jobs
-
-Run = Callable[..., Result]
 
 JOBS = [
     past_job(1, project="dna", credit_seconds=2_000),

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from kalends.cli import cli
 from kalends.cli.console import files
 
-EXCERPT = Path(__file__).parents[3] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
+EXCERPT = Path(__file__).parents[4] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
 
 
 @pytest.fixture(autouse=True)

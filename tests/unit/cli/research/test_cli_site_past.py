@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from command_line import Run
 from past_site import MACHINE, NODES, OCTOBER, past_job, past_site
 
 from kalends.batch.queue.facts import JobEnding
 from kalends.cli import cli
 from kalends.stores.sqlite.job_journal import ReservedTime
-
-Run = Callable[..., Result]
 
 LIMIT = JobEnding(kind="limit")
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from kalends.cli import cli
 from kalends.cli.console import site_calls
-from kalends.cli.requests.found_words import obstacle_lines
+from kalends.cli.requests.find import obstacle_lines
 from kalends.contract.calls import Found, Obstacle
 from kalends.contract.job_calls import Jobs, JobView
 from kalends.core.resources import Slot

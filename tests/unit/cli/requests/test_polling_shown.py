@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kalends.cli.requests.found_words import BAR_WIDTH, ROWS_MAX, poll_lines
+from kalends.cli.requests.find import BAR_WIDTH, ROWS_MAX, poll_lines
 from kalends.contract.calls import PollPoint, PollView
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def view(count: int, chosen: int) -> PollView:

@@ -1,4 +1,4 @@
-"""Tables on narrow terminals: every cell is shown, and no line is longer than the terminal."""
+"""What is printed fits a narrow terminal, loses nothing, and steers none, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.cli.console.output import plain_line, rows
+from kalends.cli.console.output import HarmlessBytes, plain_line, rows
+from kalends.cli.console.screen import StatedLine, painted
 
 HEADER = ("ID", "STATE", "START (Europe/Berlin)", "UNITS", "REQUEST", "NOTE")
 BODY = [
@@ -64,11 +65,34 @@ def test_no_cell_is_lost_and_no_line_is_too_long_unless_a_single_cell_is(
 
 
 def test_the_state_is_found_in_a_folded_row(narrow: None) -> None:
-    from kalends.cli.console.screen import StatedLine, painted
-
     lines = rows(
         ("A COLUMN THAT TAKES ALMOST THE WHOLE WIDTH OF IT ALL", "B", "STATE"), [("x", "y", "held")]
     )
     shown = [line for line in lines if isinstance(line, StatedLine)]
     assert [click.unstyle(painted(line, plain_line(line))).strip() for line in shown] == ["held"]
     assert painted(shown[0], plain_line(shown[0])) != shown[0]
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5))
+def test_only_what_prints_gets_through_however_it_is_divided(pieces: list[bytes]) -> None:
+    harmless, whole = HarmlessBytes(), HarmlessBytes()
+    got = b"".join(harmless.of(each) for each in pieces) + harmless.of(b"", last=True)
+    assert got == whole.of(b"".join(pieces), last=True)
+    assert all(sign.isprintable() or sign in "\n\t" for sign in got.decode())
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (b"plain\ttext\nand more\n", "plain\ttext\nand more\n"),
+        ("grüße: 日本".encode(), "grüße: 日本"),
+        (b"\x1b]0;title\x07\x1b[2J", "\\x1b]0;title\\x07\\x1b[2J"),
+        (b"all is well\rall is lost", "all is well\\rall is lost"),
+        ("\x9b31m".encode(), "\\x9b31m"),
+        ("\u202eevil".encode(), "\\u202eevil"),
+        (b"\x9b31m\xff", "\\x9b31m\\xff"),
+        (b"\x08\x7f\x00", "\\x08\\x7f\\x00"),
+    ],
+)
+def test_what_steers_a_terminal_is_escaped(written: bytes, shown: str) -> None:
+    assert HarmlessBytes().of(written, last=True).decode() == shown

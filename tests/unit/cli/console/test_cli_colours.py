@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
-from click.testing import Result
 from client_broker import Broker
+from command_line import Run
 
 import kalends
 from kalends.cli.console.output import rows
@@ -15,8 +14,6 @@ from kalends.cli.console.screen import choice, stated
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 GREEN, RED = "\x1b[32m", "\x1b[31m"
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from click.testing import Result
 from client_broker import NOW_S, Broker
+from command_line import Run, data
 
 from kalends.contract import calls
 from kalends.core.errors import LimitExceeded
@@ -18,7 +15,6 @@ from kalends.core.scripts import script_hash
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -26,12 +22,6 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "mornings.py"
     path.write_text(SOURCE)
     return path
-
-
-def data(result: Result, kind: str) -> Any:
-    envelope = json.loads(result.stdout)
-    assert (envelope["version"], envelope["kind"]) == (1, kind)
-    return envelope["data"]
 
 
 def test_a_script_is_uploaded_listed_printed_and_deleted(run: Run, file: Path) -> None:

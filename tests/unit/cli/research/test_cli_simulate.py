@@ -11,18 +11,19 @@ import resource
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 from click.testing import CliRunner, Result
+from command_line import Run
 
 import kalends
 from kalends.cli import cli
 from kalends.simulation.experiment import simulate
 
-EXCERPT = Path(__file__).parents[3] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
+EXCERPT = Path(__file__).parents[4] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
 
 LOG = """; MaxProcs: 4
 1 0 -1 100 4 -1 -1 4 100 -1 1 7 -1 -1 -1 -1 -1 -1
@@ -35,7 +36,6 @@ METRICS = {
     "throughput_per_s", "predictions", "by", "seconds", "jobs_per_second", "dropped", "cut", "damaged",
     "rounded", "parts", "partitions", "provenance",
 }  # fmt: skip
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -53,9 +53,7 @@ def run(log: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def data(result: Result, kind: str = "simulated") -> Any:
-    envelope = json.loads(result.stdout)
-    assert (envelope["version"], envelope["kind"]) == (1, kind)
-    return envelope["data"]
+    return command_line.data(result, kind)
 
 
 def test_a_log_is_replayed_on_the_machine_that_its_header_names(run: Run) -> None:
