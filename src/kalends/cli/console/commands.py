@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -51,6 +51,11 @@ class SectionedOption(click.Option):
 def section(title: str) -> Callable[..., Callable[[F], F]]:
     """Return `click.option` for options that help lists under `title`."""
     return partial(click.option, cls=SectionedOption, section=title)
+
+
+def all_of(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds `options`, which help lists in this order."""
+    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
 
 
 def write_options(

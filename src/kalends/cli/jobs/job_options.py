@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 from msgspec import structs
 
+from kalends.cli.console.commands import all_of
 from kalends.cli.console.settings import Settings
 from kalends.client.inputs.job_texts import job_from
 from kalends.core.errors import InvalidInput
@@ -21,37 +22,6 @@ from kalends.core.steps import Step
 if TYPE_CHECKING:
     from kalends.client.inputs.request_builder import Time, Window
     from kalends.client.sync import SyncClient
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def job_options(function: F) -> F:
-    """Add the options of every job."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-def machine_argument(function: F) -> F:
-    """Add the argument MACHINE, with the user's default machine."""
-    return click.argument("machine", required=False, default="", callback=_machine)(function)
-
-
-def machine_or_wish(function: F) -> F:
-    """Add MACHINE, and the options by which a broker chooses one if it is left out."""
-    for option in reversed(_WISHES):
-        function = option(function)
-    return click.argument("machine", required=False, default="", callback=_machine_or_wish)(
-        function
-    )
-
-
-def step_options(function: F) -> F:
-    """Add the options of jobs on several machines."""
-    for option in reversed(_STEPS):
-        function = option(function)
-    return function
 
 
 class Wish(NamedTuple):
@@ -136,7 +106,11 @@ def _checked(ctx: click.Context, machine: str) -> str:
     return machine
 
 
-_WISHES = (
+machine_argument = click.argument("machine", required=False, default="", callback=_machine)
+"""MACHINE, with the user's default machine."""
+
+machine_or_wish = all_of(
+    click.argument("machine", required=False, default="", callback=_machine_or_wish),
     click.option("--on", default="", is_eager=True, metavar="ATTRIBUTES",
                  help="Required attributes, e.g. 'memory>=64, site=sdsc' (without MACHINE)."),
     click.option("--end-by", default="", is_eager=True, metavar="TIME",
@@ -152,7 +126,7 @@ _WISHES = (
                  help="Compare bids by the time limit, not by earlier run times (without MACHINE)."),
 )  # fmt: skip
 
-_STEPS = (
+step_options = all_of(
     click.option("--part", "parts", multiple=True, metavar="'MACHINE=COMMAND'",
                  help="Command on one of several machines; may be repeated."),
     click.option("--wait-for-parts", default="", metavar="DURATION",
@@ -161,7 +135,7 @@ _STEPS = (
                  help="Keep the slots of several machines when all parts have ended."),
 )  # fmt: skip
 
-_OPTIONS = (
+job_options = all_of(
     click.option("-n", "--nodes", type=click.IntRange(1), metavar="N",
                  help="Number of nodes.  [default: 1, or the first of --sizes]"),
     click.option("--for", "limit", metavar="DURATION",

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -101,7 +101,6 @@ def submit(
         return
     text = job_script.read_script(script) if script else ""
     order = job_script.read_text(pick, "--pick") if pick else ""
-    said = _Said(machine, program, text, limit, begin, at, key, implementations, order, options)
     if job_options.is_request(machine):
         options |= {"implementations": implementations, "pick": pick}
         step = job_options.step_from(machine, program, script=text, limit=limit, options=options)
@@ -109,26 +108,17 @@ def submit(
         _submit_in_step(settings, machine, step, booking)
     else:
         job_options.refuse_alone("submit", options)
-        _submit_one(settings, said)
+        _submit_one(
+            settings, machine, program, text, order, options, limit=limit, begin=begin, at=at, key=key,
+            implementations=implementations,
+        )  # fmt: skip
 
 
-class _Said(NamedTuple):
-    """The options of a job for one machine, or for none; `pick` is the source of a script."""
-
-    machine: str
-    program: tuple[str, ...]
-    script: str
-    limit: str | None
-    begin: str
-    at: str
-    key: str
-    implementations: str
-    pick: str
-    options: dict[str, Any]
-
-
-def _submit_one(settings: Settings, said: _Said) -> None:
-    machine, program, text, limit, begin, at, key, implementations, order, options = said
+def _submit_one(
+    settings: Settings, machine: str, program: tuple[str, ...], text: str, order: str,
+    options: dict[str, Any], *, limit: str | None, begin: str, at: str, key: str, implementations: str,
+) -> None:  # fmt: skip
+    """Submit a job to a machine, or to none; `order` is the source of the script that orders bids."""
     wish = job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
         options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import TypedDict, Unpack
 
 import click
 from msgspec import structs
 
 from kalends.cli.console import output, problems
-from kalends.cli.console.commands import section, server_command
+from kalends.cli.console.commands import all_of, section, server_command
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import agent_options, find, request_options, waiting_words, words
 from kalends.client.inputs.scripts import Agent
@@ -25,8 +25,6 @@ from kalends.core.errors import (
     error_from_problem,
 )
 from kalends.core.requests import Request
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 ALTERNATIVES = 3
 """The number of free starts that are shown if nothing could be booked at once."""
@@ -89,30 +87,27 @@ class Asked:
         request_options.echo(settings, self.wanted, options, said)
 
 
-def booking_options(function: F) -> F:
-    """Add the options of `BookingOptions`, except for the time."""
-    for decorate in (
-        _call(
-            "--key",
-            default="",
-            metavar="KEY",
-            help="Idempotency key: a repeated call with the same key books once.  [default: a new one]",
-        ),
-        _call("--note", default="", metavar="TEXT", help="Note for yourself, e.g. 'run 7'."),
-        _call(
-            "--priority",
-            type=click.IntRange(-100, 100),
-            default=0,
-            show_default=True,
-            metavar="N",
-            help="Head start in wait queues, as far as the broker allows it.",
-        ),
-        request_options.wait_options,
-        agent_options.agent_options,
-        request_options.prefer_option,
-    ):
-        function = decorate(function)
-    return function
+booking_options = all_of(
+    request_options.prefer_option,
+    agent_options.agent_options,
+    request_options.wait_options,
+    _call(
+        "--priority",
+        type=click.IntRange(-100, 100),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Head start in wait queues, as far as the broker allows it.",
+    ),
+    _call("--note", default="", metavar="TEXT", help="Note for yourself, e.g. 'run 7'."),
+    _call(
+        "--key",
+        default="",
+        metavar="KEY",
+        help="Idempotency key: a repeated call with the same key books once.  [default: a new one]",
+    ),
+)
+"""The options of `BookingOptions`, except for the time."""
 
 
 def _run(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
 
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.commands import server_command
+from kalends.cli.console.commands import all_of, server_command
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import request_options
 from kalends.client.sync import SyncClient
@@ -17,16 +16,14 @@ from kalends.core.durations import format_duration, parse_duration
 from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 def _id_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
     """Make a function a command with ID and --wait."""
 
     def command(function: Callable[..., None]) -> click.Command:
         function = click.argument("id")(request_options.wait_option(function))
-        examples = (f"kalends {name} 5d0c1f2e", f"kalends {name} 5d0c1f2e --wait 2m")
-        return server_command(name, *examples)(function)
+        example = f"kalends {name} 5d0c1f2e"
+        return server_command(name, example, f"{example} --wait 2m")(function)
 
     return command
 
@@ -77,15 +74,15 @@ def cancel(settings: Settings, id: str, wait: str) -> None:
     request_options.answer(settings, view)
 
 
-def _change_options(function: F) -> F:
-    """Add ``--key`` and ``--wait``."""
-    key = click.option(
+_change_options = all_of(
+    click.option(
         "--key",
         default="",
         metavar="KEY",
         help="Idempotency key: a repeated call with the same key changes once.  [default: a new one]",
-    )
-    return key(request_options.wait_option(function))
+    ),
+    request_options.wait_option,
+)
 
 
 def _send(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypedDict
 
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.commands import section
+from kalends.cli.console.commands import all_of, section
 from kalends.cli.console.groups import EXIT_INTERRUPTED
 from kalends.cli.console.progress import LiveLine
 from kalends.cli.requests import waiting_words, words
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kalends.contract.calls import Patience, RequestView
     from kalends.core.requests import Request
 
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 WAIT_S_MAX = 120
 WAIT_DEFAULT = "30s"
@@ -50,22 +48,17 @@ class When(TypedDict):
     before: str | None
 
 
-def when_options(function: F) -> F:
-    """Add ``--for``, and ``--at`` or ``--after`` and ``--before``."""
-    for decorate in (
-        _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
-        _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),
-        _time(
-            "--at",
-            metavar="TIME",
-            help="Exact start, e.g. 'fri 09:00'; now and now+2h on the next full minute.",
-        ),
-        _time(
-            "--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."
-        ),
-    ):
-        function = decorate(function)
-    return function
+when_options = all_of(
+    _time("--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."),
+    _time(
+        "--at",
+        metavar="TIME",
+        help="Exact start, e.g. 'fri 09:00'; now and now+2h on the next full minute.",
+    ),
+    _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),
+    _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
+)
+"""``--for``, and ``--at`` or ``--after`` and ``--before``."""
 
 
 prefer_option = _time(
@@ -167,27 +160,21 @@ class Waits(NamedTuple):
     until_asked: bool = False
 
 
-def wait_options(function: F) -> F:
-    """Add ``--no-wait``, ``--when-free``, ``--until``, ``--wait``."""
-    for decorate in (
-        _waiting(
-            "--wait",
-            metavar="DURATION",
-            help="Time that this command waits, e.g. 10m; the request continues after it.  "
-            "[default: until settled; with --when-free, until on waiting lists]",
-        ),
-        _waiting("--until", metavar="TIME", help="Deadline of the wait, e.g. 'fri 18:00'."),
-        _waiting(
-            "--when-free", is_flag=True, help="Join the waiting lists of slots that are locked."
-        ),
-        _waiting(
-            "--no-wait",
-            is_flag=True,
-            help="Fail at once if slots are taken or a site does not answer, and show free starts.",
-        ),
-    ):
-        function = decorate(function)
-    return function
+wait_options = all_of(
+    _waiting(
+        "--no-wait",
+        is_flag=True,
+        help="Fail at once if slots are taken or a site does not answer, and show free starts.",
+    ),
+    _waiting("--when-free", is_flag=True, help="Join the waiting lists of slots that are locked."),
+    _waiting("--until", metavar="TIME", help="Deadline of the wait, e.g. 'fri 18:00'."),
+    _waiting(
+        "--wait",
+        metavar="DURATION",
+        help="Time that this command waits, e.g. 10m; the request continues after it.  "
+        "[default: until settled; with --when-free, until on waiting lists]",
+    ),
+)
 
 
 def waits(options: WaitOptions) -> Waits:

@@ -125,27 +125,17 @@ def simulate(
             "is of a site's past", where="--month, --from or --to", remedy="give --from-site too"
         )
     with ExitStack() as stack:
+        past, file = None, None
         if from_site is not None:
             from kalends.cli.research import site_past
 
             simulated.check_no_other(log, options)
             past = stack.enter_context(site_past.fetched(settings, from_site, month, start, end))
-            _simulate(
-                settings,
-                past.log,
-                names,
-                out,
-                plot,
-                options,
-                past,
-                force=force,
-                predict=predict,
-                by=kinds,
-            )
-            return
-        file = stack.enter_context(files.kept(log)) if log is not None else None
+            file = past.log
+        elif log is not None:
+            file = stack.enter_context(files.kept(log))
         _simulate(
-            settings, file, names, out, plot, options, None, force=force, predict=predict, by=kinds
+            settings, file, names, out, plot, options, past, force=force, predict=predict, by=kinds
         )
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import click
 
-from kalends.cli.console.commands import section
+from kalends.cli.console.commands import all_of, section
 
 if TYPE_CHECKING:
     from kalends.simulation.source import Workload
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 FILE = click.Path(path_type=Path)
@@ -49,11 +45,7 @@ class Simulated(TypedDict):
     dask: str | None
 
 
-def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
-
-
-workload_options = _options(
+workload_options = all_of(
     _workload(
         "--generate", metavar="SPEC",
         help="Generated jobs instead of LOG: poisson, uniform or lublin, e.g. "
@@ -86,7 +78,7 @@ workload_options = _options(
     ),
 )  # fmt: skip
 
-machine_options = _options(
+machine_options = all_of(
     _machine(
         "--nodes", type=int, metavar="N",
         help="Number of nodes, e.g. 128.  [default: from the log's header]",
@@ -110,7 +102,7 @@ machine_options = _options(
     ),
 )  # fmt: skip
 
-sweep_options = _options(
+sweep_options = all_of(
     _sweep("--loads", metavar="X[,X...]", help="Load factors, e.g. 0.9,1,1.1.  [default: 1]"),
     _sweep(
         "--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N",
