@@ -274,7 +274,7 @@ def test_python_calls_as_the_command_line_does(ada: User, monkeypatch: pytest.Mo
 
 
 def test_logging_in_loads_no_part_of_a_server_and_no_slow_client() -> None:
-    code = "import sys, kalends.cli.login, kalends.cli.logout; print(*sys.modules)"
+    code = "import sys, kalends.cli.logins.login; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
