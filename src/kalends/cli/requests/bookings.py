@@ -49,7 +49,7 @@ class BookingOptions(request_options.When, request_options.WaitOptions):
     key: str
 
 
-class Terms(TypedDict):
+class BookingTerms(TypedDict):
     """Arguments of all calls that book or hold."""
 
     agent: Agent
@@ -80,7 +80,7 @@ class Asked:
         )  # fmt: skip
         until, key = options["until"], options["key"] or client.new_key()
         give_up_at = client.time_s(until, where="--until") if until else None
-        self.terms = Terms(
+        self.terms = BookingTerms(
             agent=agent, patience=self.waits.patience, give_up_at=give_up_at, key=key
         )
         said = words.Said(key, preferences, self.waits.patience, give_up_at, copies)

@@ -279,7 +279,7 @@ def test_sizes_and_limits_that_make_no_sense_are_refused_by_their_name(
         ((), None),
         (("--notify", "end"), Notify(when=("end",))),
         (("--notify", "fail, begin"), Notify(when=("begin", "fail"))),
-        (("--notify=end,each"), Notify(when=("end",), each=True)),
+        (("--notify=end,each",), Notify(when=("end",), each=True)),
         (
             ("--notify", "end", "--notify-to", "https://h.example/x"),
             Notify(when=("end",), to="https://h.example/x"),
