@@ -97,7 +97,8 @@ def test_a_command_in_a_remedy_exists_with_its_options(place: str, text: str) ->
             continue
         # A sentence may go on behind the command: what is typed ends with its last option and value.
         last = max((at for at, word in enumerate(words) if word.startswith("--")), default=-1)
-        context = click.Context(command, resilient_parsing=True)
+        # A command keeps the help option of the program that it is first called in, for all later tests.
+        context = click.Context(command, resilient_parsing=True, **cli.context_settings)
         command.make_parser(context).parse_args(args=words[: last + 2])
 
 
