@@ -22,10 +22,10 @@ kalends admin sites | head -3 | cut -c 1-22
 kalends list | grep -o 'job on.*'
 kalends why $(kalends list | grep 'job on any machine, 2' | cut -d ' ' -f 1) | grep -o '[0-9] of .* ends'
 
-# What a site is worth is said in time: on the small machine this one may end up to half an hour later.
+# What a site is worth is given as a time: on the small machine this one may end up to half an hour later.
 dear=$(kalends submit $IN --for 1m --prefer 'site=small:30m' --home small -- echo worth the wait | head -1)
 echo $dear | cut -d / -f 1
-kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'is preferred by 30m\|with what you prefer is'
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'is preferred by 30m\|with your preferences is'
 
 # A job in two queues starts once, at the first that can; the other place is given up at once.
 twin=$(kalends submit $IN -n 2 --for 1m --redundant -- echo only once)
@@ -34,11 +34,11 @@ other=$(echo $twin | grep -o '[a-z]*/box/[0-9]*' | tail -1)
 
 # From then on they are jobs of their sites, as all others.
 touch go
-until kalends job large/box/1 | grep -q 'over'; do sleep 0.1; done
+until kalends job large/box/1 | grep -q 'ended'; do sleep 0.1; done
 kalends log large/box/1
-until kalends job large/box/2 | grep -q 'over'; do sleep 0.1; done
+until kalends job large/box/2 | grep -q 'ended'; do sleep 0.1; done
 kalends log large/box/2
-until kalends job $other | grep -q 'over'; do sleep 0.1; done
+until kalends job $other | grep -q 'ended'; do sleep 0.1; done
 kalends job $other | grep -o 'it has started at .*'
 kalends move $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) --elsewhere 2>&1 | grep started
 echo 'three lines' > names
@@ -52,7 +52,7 @@ add() { for line in "$@"; do echo "$line"; done >> solve.toml; }
 add '[[implementations]]' 'name = "wide"' 'needs = "memory>=128"' 'nodes = [2, 4]' 'formula = "400 / nodes"' "command = $say"
 add '[[implementations]]' 'name = "plain"' 'run_time = "20m"' "command = $say"
 way=$(kalends submit $IN --implementations solve.toml | head -1)
-until kalends job $way | grep -q 'over'; do sleep 0.1; done
+until kalends job $way | grep -q 'ended'; do sleep 0.1; done
 kalends log $way
 kalends submit large/box $IN --implementations solve.toml
 sed -i 's/400/400 -/' solve.toml; kalends submit $IN --implementations solve.toml
@@ -65,14 +65,14 @@ echo $mine | cut -d / -f 1
 kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'ordered by your script'
 sed -i 's/return.*/return bids[7]/' pick.py
 kalends submit $IN --for 1m --pick pick.py -- true | head -1 | cut -d / -f 1
-kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'your script has failed[^)]*)'
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'your script failed[^)]*)'
 sed -i 's/pick(bids)/chosen(bids)/' pick.py; kalends submit $IN --for 1m --pick pick.py -- true
 
 kalends kill small/box/1 | cut -d ' ' -f 1
-until kalends job small/box/1 | grep -q 'over'; do sleep 0.1; done
-until kalends job $dear | grep -q 'over'; do sleep 0.1; done
+until kalends job small/box/1 | grep -q 'ended'; do sleep 0.1; done
+until kalends job $dear | grep -q 'ended'; do sleep 0.1; done
 kalends log $dear
-until kalends job $mine | grep -q 'over'; do sleep 0.1; done
+until kalends job $mine | grep -q 'ended'; do sleep 0.1; done
 kalends log $mine
 
 # What may start again goes elsewhere while it runs: it is ended here first, and starts there after that.
@@ -82,7 +82,7 @@ late=$(kalends move $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) --else
 until kalends job $late | grep -q 'running'; do sleep 0.1; done
 kalends job $early | grep -o 'killed: .*'
 touch stop
-until kalends job $late | grep -q 'over'; do sleep 0.1; done
+until kalends job $late | grep -q 'ended'; do sleep 0.1; done
 kalends log $early; kalends log $late
 
 # The broker hears how they have ended, and compares bids by how long one's jobs have really run.

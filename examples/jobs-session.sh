@@ -13,13 +13,13 @@ until kalends queue lab/box | grep 'whole' | grep -q ' 20[0-9][0-9]-'; do sleep 
 kalends queue lab/box
 touch go
 kalends log -f lab/box/1
-until kalends job lab/box/1 | grep -q 'over'; do sleep 0.1; done
+until kalends job lab/box/1 | grep -q 'ended'; do sleep 0.1; done
 
 # Somebody reserves the whole machine by the broker, in 17 minutes. What runs stays out of its way.
 kalends book lab/box:4 --for 10m --at now+17m --user eve | tail -2
 kalends submit lab/box $IN --for 30m --name long -- true | head -1
 kalends submit lab/box $IN --for 1m --name short -- true | head -1
-until kalends job lab/box/5 | grep -q 'over'; do sleep 0.1; done
+until kalends job lab/box/5 | grep -q 'ended'; do sleep 0.1; done
 until kalends queue lab/box | grep 'long' | grep -q ' 20[0-9][0-9]-'; do sleep 0.1; done
 kalends queue lab/box
 
@@ -34,18 +34,18 @@ kalends machine lab/box | tail -n +3
 
 # Bob changes his mind, and Ann's job for the whole machine runs.
 kalends kill lab/box/2 --user bob | cut -d ' ' -f 1
-until kalends job lab/box/3 | grep -q 'over'; do sleep 0.1; done
+until kalends job lab/box/3 | grep -q 'ended'; do sleep 0.1; done
 kalends log lab/box/3
 
 # An operator drains two nodes. Eve's reservation needs all four: it moves to another time, and `long`, which waited
 # for its end, runs. What asks for more than the other two waits.
 kalends admin nodes lab/box drain 2-3 --reason 'new fans' | head -1
-until kalends job lab/box/4 | grep -q 'over'; do sleep 0.1; done
+until kalends job lab/box/4 | grep -q 'ended'; do sleep 0.1; done
 kalends list --user eve | tail -1 | cut -c 11-33
 kalends submit lab/box $IN -n 3 --for 1m --name three -- true | head -1
 kalends job lab/box/6 | grep state
 kalends admin nodes lab/box resume 2-3
-until kalends job lab/box/6 | grep -q 'over'; do sleep 0.1; done
+until kalends job lab/box/6 | grep -q 'ended'; do sleep 0.1; done
 
 # Another policy decides from now on.
 kalends admin policy lab/box sjf
@@ -59,7 +59,7 @@ until grep -q ready seen; do sleep 0.1; done; echo hello >&3
 until grep -q hello seen; do sleep 0.1; done; cat seen
 kill -KILL $!; exec 3>&-; kalends job lab/box/7 | grep state
 echo 'it is me again' | kalends attach lab/box/7
-kalends job lab/box/7 | grep over
+kalends job lab/box/7 | grep ended
 
 # Ann reserves two nodes for two minutes, and runs a job there. It ends when she gives them back.
 BOOKED=$(kalends book lab/box:2 --for 2m --at now+10s --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["data"]["id"])')
@@ -69,8 +69,8 @@ kalends submit lab/box $IN --reservation $BOOKED --user bob -- true
 until kalends job lab/box/8 | grep -q 'running'; do sleep 0.1; done
 sleep 1.1  # reserved time counts in whole seconds
 kalends cancel $BOOKED | head -1
-until kalends job lab/box/8 | grep -q 'over'; do sleep 0.1; done
-kalends job lab/box/8 | grep over
+until kalends job lab/box/8 | grep -q 'ended'; do sleep 0.1; done
+kalends job lab/box/8 | grep ended
 
 # A measurement has to begin at a certain time: its nodes are booked at once, beside those of Eve's reservation.
 kalends submit lab/box $IN -n 3 --for 30m --at now+1h --name measure -- ./measure | head -1
@@ -91,5 +91,5 @@ kalends simulate --from-site lab/box --from now-1h --to now+1h --policy easy,fcf
 kalends submit lab/box $IN -n 5 --for 1h -- ./solve
 kalends submit lab/box $IN -n 1 -- ./solve
 kalends submit lab/box $IN --for 1m -- no-such-program | head -1
-until kalends job lab/box/10 | grep -q 'over'; do sleep 0.1; done
-kalends job lab/box/10 | grep over
+until kalends job lab/box/10 | grep -q 'ended'; do sleep 0.1; done
+kalends job lab/box/10 | grep ended

@@ -14,17 +14,17 @@ step=$(head -1 step | cut -d ' ' -f 2)
 
 # Whoever ends one part, ends all; and whoever cancels the request.
 kalends kill small/box/3 | cut -d ' ' -f 1
-until kalends job large/box/1 | grep -q 'over'; do sleep 0.1; done
-kalends job large/box/1 | grep -o 'over.*\|withdrawn.*' | grep -o 'withdrawn.*'
+until kalends job large/box/1 | grep -q 'ended'; do sleep 0.1; done
+kalends job large/box/1 | grep -o 'ended.*\|withdrawn.*' | grep -o 'withdrawn.*'
 kalends show $step | head -1 | cut -d ' ' -f 1
 kalends why $step | grep -o 'small/box/3 .*'
 
 # Once there is room all parts start in one moment, and each knows where all of them are.
 kalends kill small/box/2 | cut -d ' ' -f 1
 kalends kill small/box/1 | cut -d ' ' -f 1
-until kalends job small/box/1 | grep -q 'over'; do sleep 0.1; done
+until kalends job small/box/1 | grep -q 'ended'; do sleep 0.1; done
 kalends submit 'small/box + large/box:3' $IN --for 5m -- sh -c 'echo part $KALENDS_PART of $KALENDS_PARTS' > step
-for part in small/box/4 large/box/2; do until kalends job $part | grep -q 'over'; do sleep 0.1; done; done
+for part in small/box/4 large/box/2; do until kalends job $part | grep -q 'ended'; do sleep 0.1; done; done
 kalends log small/box/4
 kalends log large/box/2
 

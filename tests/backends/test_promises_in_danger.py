@@ -120,7 +120,7 @@ async def test_a_promise_that_cannot_be_kept_at_any_time_is_cancelled_with_the_r
         await until(over, "it stands where it cannot be kept")
         problem = (await ann.show(booked.id)).problem
         assert problem is not None
-        assert "n1 is out of order; there is no other time" in problem.detail
+        assert "n1 is out of order; no other time suits" in problem.detail
 
         async def given_up() -> bool:
             return await facility.ours() == []

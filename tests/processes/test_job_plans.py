@@ -105,7 +105,7 @@ async def test_who_watches_a_job_is_told_when_its_start_moves_and_what_becomes_o
         assert (await client.job(MACHINE, number)).status == 3
 
 
-async def test_an_owners_policy_has_its_parameters_and_is_put_aside_when_it_errs_with_no_job_lost(
+async def test_an_owners_policy_has_its_parameters_and_is_disabled_when_it_errs_with_no_job_lost(
     capricious: Laboratory,
 ) -> None:
     async with capricious.client() as client:
@@ -114,21 +114,24 @@ async def test_an_owners_policy_has_its_parameters_and_is_put_aside_when_it_errs
         for number in numbers:
             assert (await capricious.over(client, number)).end == "exit"
         (load,) = (await client.jobs(MACHINE)).machines
-        assert (load.policy, "ended raised KeyError" in load.put_aside) == ("easy-priority", True)
-        assert "two too many" in load.put_aside
+        assert (load.policy, "ended raised KeyError" in load.policy_disabled) == (
+            "easy-priority",
+            True,
+        )
+        assert "two too many" in load.policy_disabled
         problems = (await client.audit()).problems
         assert any("the policy was disabled, easy-priority decides" in each for each in problems)
     await capricious.site.kill()
     await capricious.site.start()
     async with capricious.client() as client:
-        assert (await client.jobs(MACHINE)).machines[0].put_aside == load.put_aside
+        assert (await client.jobs(MACHINE)).machines[0].policy_disabled == load.policy_disabled
         assert any("was disabled" in each for each in (await client.audit()).problems)
         with pytest.raises(NotAllowed, match="is not in the configuration"):
             await client.set_policy(MACHINE, "os:getcwd")
         with pytest.raises(NotAllowed, match="is not in the configuration"):
             await client.set_policy(MACHINE, OWN.replace("2", "3"))
         back = await client.set_policy(MACHINE, OWN)
-        assert (back.policy, back.put_aside) == (OWN, "")
+        assert (back.policy, back.policy_disabled) == (OWN, "")
         assert not any("was disabled" in each for each in (await client.audit()).problems)
         number = (await client.submit(capricious.marking(0))).job.job
         assert (await capricious.over(client, number)).end == "exit"

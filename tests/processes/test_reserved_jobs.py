@@ -86,7 +86,7 @@ async def test_jobs_run_in_their_reservation_and_end_with_it_while_the_site_is_d
         view = await laboratory.over(client, number)
         assert (view.end, view.reservation) == ("limit", booked.id)
         assert view.over >= start + 8
-        with pytest.raises(Conflict, match="over"):
+        with pytest.raises(Conflict, match="has ended"):
             await client.submit(laboratory.job("true", reservation=booked.id, limit_s=1))
 
 

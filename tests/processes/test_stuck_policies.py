@@ -39,8 +39,8 @@ async def test_a_site_that_its_policy_holds_ends_and_begins_again_without_it(pol
             async with laboratory.client() as client:
                 (load,) = (await client.jobs(MACHINE)).machines
                 assert load.policy == "easy-priority"
-                assert f"policy {own}: it did not return" in load.put_aside
-                assert f"({erring_policies.__file__}:" in load.put_aside
+                assert f"policy {own}: it did not return" in load.policy_disabled
+                assert f"({erring_policies.__file__}:" in load.policy_disabled
                 problems = (await client.audit()).problems
                 assert any(each.startswith(f"{MACHINE}: the policy") for each in problems)
                 job = (await client.submit(laboratory.marking(0))).job.job

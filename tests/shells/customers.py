@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import kalends
@@ -30,8 +30,9 @@ class Customers:
 
     `told` has the ids that somebody was told are reserved, and not told otherwise since. `pause_s`
     bounds the rests between; of the reserved ones, the part `moves` is moved, and then the part `cancels`
-    given back; the part `holds` is held first, then locked. They want one of `slots` starts; `name` begins
-    their names and keys; with `pick` each request wants some of the sites only.
+    given back; the part `holds` is held first, then locked, and the part `resizes` is extended, and half of
+    that shrunk again. They want one of `slots` starts; `name` begins their names and keys; with `pick` each
+    request wants some of the sites only. So many of them are one user as there are more of them than `users`.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class Customers:
         cancels: float = 0.0,
         moves: float = 0.0,
         holds: float = 0.0,
+        resizes: float = 0.0,
+        users: int = 0,
         slots: int = SLOTS,
         pick: bool = False,
         patience: Sequence[Patience] = ("held",),
@@ -60,6 +63,8 @@ class Customers:
         self._cancels = cancels
         self._moves = moves
         self._holds = holds
+        self._resizes = resizes
+        self._users = users or count
         self._slots = slots
         self._pick = pick
         self._patience = patience
@@ -85,9 +90,10 @@ class Customers:
     async def _live(self, number: int, chance: random.Random) -> None:
         replicas = self._facility.replicas
         replica = replicas[number % len(replicas)]
-        async with self._facility.connect(replica, f"user{number}", timeout_s=10) as client:
+        user = f"user{number % self._users}"
+        async with self._facility.connect(replica, user, timeout_s=10) as client:
             for count in range(self._bookings):
-                await self._book(client, f"user{number}", f"{self._name}-{number}-{count}", chance)
+                await self._book(client, user, f"{self._name}-{number}-{count}", chance)
                 await asyncio.sleep(chance.uniform(0, self._pause_s))
 
     async def _book(
@@ -117,6 +123,9 @@ class Customers:
                 if not self._facility.world.clocks_were_astray:
                     raise
                 return  # It may have passed, by the clock of a site.
+            except kalends.LimitExceeded:
+                self._facility.counts["refused by limits"] += 1
+                return
             except kalends.KalendsError:
                 return
             else:
@@ -129,6 +138,10 @@ class Customers:
                     self.slots[view.id] = [slots_of(view)]
                     if moves:
                         await self._move(client, view.id, self._start(chance))
+                    if self._resizes and chance.random() < self._resizes:
+                        await self._resize(client, view.id, 1_200)
+                        if chance.random() < 0.5:
+                            await self._resize(client, view.id, 600)
                     if cancels:
                         await self._cancel(client, view.id)
                 if view.state != "open":
@@ -155,14 +168,30 @@ class Customers:
         return False
 
     async def _move(self, client: kalends.Client, rid: str, start: int) -> None:
-        """Whatever comes of it, it is reserved: at the old time, or at the new one."""
         before = self.slots[rid][0]
         shift_s = start - min(slot[1] for slot in before)
         after = frozenset((name, at + shift_s, end + shift_s, n) for name, at, end, n in before)
-        self.slots[rid] = [before, after]
+        await self._change(rid, after, lambda: client.move(rid, start, key=f"{rid}-moved"))
+
+    async def _resize(self, client: kalends.Client, rid: str, length_s: int) -> None:
+        before, *unsure = self.slots[rid]
+        if unsure:
+            return
+        after = frozenset((name, at, at + length_s, n) for name, at, _, n in before)
+        resize = client.extend if length_s > 600 else client.shrink
+        key = f"{rid}-{length_s}"
+        await self._change(rid, after, lambda: resize(rid, duration=f"{length_s}s", key=key))
+        self._facility.counts["resized"] += self.slots[rid] == [after]
+
+    async def _change(
+        self, rid: str, after: Slots, ask: Callable[[], Awaitable[RequestView]]
+    ) -> None:
+        """Whatever comes of it, it is reserved: as it was, or as it is `after` the change."""
+        before = self.slots[rid]
+        self.slots[rid] = [*before, after]
         for _ in range(TRIES_MAX):
             try:
-                view = await client.move(rid, start, key=f"{rid}-moved")
+                view = await ask()
             except kalends.Unavailable as error:
                 if error.request_id:
                     return
@@ -175,7 +204,7 @@ class Customers:
                 if view.state == "reserved":
                     self.slots[rid] = [slots_of(view)]
                 return
-        self._broken = self._broken or f"moving {rid} has no answer after {TRIES_MAX} tries"
+        self._broken = self._broken or f"changing {rid} has no answer after {TRIES_MAX} tries"
 
     async def _cancel(self, client: kalends.Client, rid: str) -> None:
         """From the first try until it is answered nobody knows whether it is still there."""

@@ -87,6 +87,8 @@ class JobHost:
         """It can start no program, and says so of each."""
         self.swallowed: list[str] = []
         """Attempts that it could not start."""
+        self.timed = False
+        """Whether its shepherds report how long programs ran; else it is a second of each."""
         self.faulty = 0.0
         """How often what is asked of it goes wrong."""
         self.hints: list[Told] = []
@@ -221,7 +223,10 @@ class JobHost:
         self._is_over(attempt)
         detail = attempt.asked_to_end if kind == "killed" else ""
         here = int(kind == "not-started")
-        self._write(name, Ended(kind, 0, detail, self._wall_s(), 1.0, 1.0, 1, 0, here))
+        ran_s = 1.0
+        if self.timed and attempt.run is not None:
+            ran_s = attempt.run.until_s - attempt.run.since_s
+        self._write(name, Ended(kind, 0, detail, self._wall_s(), ran_s, 1.0, 1, 0, here))
 
     def _is_over(self, attempt: Attempt) -> None:
         if attempt.run is not None and not attempt.run.until_s:

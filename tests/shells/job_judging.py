@@ -9,6 +9,7 @@ from typing import Final
 
 import kalends
 from kalends.batch.shepherds.facts import Ended
+from kalends.contract.history_calls import HistoryRow
 from kalends.contract.job_calls import JobView
 from tests.shells.facility import Facility
 from tests.shells.job_customers import JobCustomers, ToldJob
@@ -19,6 +20,12 @@ from tests.shells.substitutes import WALL_AT_BEGIN_S
 ATTEMPTS_MAX: Final = 3
 LATE_S: Final = 20.0
 """A job is asked to end at its limit, and gone a little later."""
+
+UNCHARGED: Final = frozenset({"lost", "node-failed", "not-started", "withdrawn"})
+SHORT_S: Final = 10.0
+LONG_S: Final = 60.0
+LONG_PART: Final = 0.1
+"""By so much may the time that is charged fall short of what a program ran, or exceed it: the larger one."""
 
 KILLED_S_MAX: Final = 60.0
 """So long after a wish to end a job was answered nothing of it runs, whatever strikes."""
@@ -59,6 +66,14 @@ async def judge_forgetful(facility: Facility, customers: JobCustomers, restored_
         if count > 1 and any(run.since_s < restored_s for run in _runs_of(HOSTS[site], number)):
             raise Broken(f"{site} gave the number {number} again, which had begun")
     last_told = {(told.site, told.number): told for told in customers.told}
+    for (site, user), rows in (await _history(facility, customers)).items():
+        found = Counter(row.job for row in rows)
+        if twice := sorted(job for job, count in found.items() if count > 1):
+            raise Broken(f"jobs {twice} of {user} are accounted twice at {site}")
+        for row in rows:
+            told = last_told.get((site, row.job))
+            if told is not None and told.user == user:
+                _is_charged_as_it_ran(facility, told, row)
     for job, told in last_told.items():
         host = HOSTS[told.site]
         runs = [run for run in _runs_of(host, told.number) if run.name not in host.removed]
@@ -149,18 +164,48 @@ def _reservations_were_kept(facility: Facility, customers: JobCustomers) -> None
 async def _each_end_is_accounted_once(
     facility: Facility, customers: JobCustomers, views: list[tuple[ToldJob, JobView]]
 ) -> None:
-    for site, user in sorted({(told.site, told.user) for told in customers.told}):
-        async with facility.connect(site, user, timeout_s=10) as client:
-            page = await client.job_history(f"{site}/cluster", start=0, end=2 * WALL_AT_BEGIN_S)
-        rows = Counter(row.job for row in page.rows)
+    rows = await _history(facility, customers)
+    for (site, user), of_user in rows.items():
+        found = Counter(row.job for row in of_user)
         expected = Counter(
             told.number for told in customers.told if (told.site, told.user) == (site, user)
         )
-        if rows != expected:
+        if found != expected:
             raise Broken(
-                f"{user} has in the accounts of {site} {rows - expected} and not {expected - rows}"
+                f"{user} has in the accounts of {site} {found - expected} and not {expected - found}"
             )
-        ends = {row.job: row.end for row in page.rows}
+        row_of = {row.job: row for row in of_user}
         for told, view in views:
-            if (told.site, told.user) == (site, user) and ends[told.number] != view.end:
-                raise Broken(f"{told} is accounted as {ends[told.number]}, and told as {view.end}")
+            if (told.site, told.user) != (site, user):
+                continue
+            row = row_of[told.number]
+            if row.end != view.end:
+                raise Broken(f"{told} is accounted as {row.end}, and told as {view.end}")
+            _is_charged_as_it_ran(facility, told, row)
+
+
+async def _history(
+    facility: Facility, customers: JobCustomers
+) -> dict[tuple[str, str], tuple[HistoryRow, ...]]:
+    """What each user's jobs at each site are accounted as."""
+    found = {}
+    for site, user in sorted({(told.site, told.user) for told in customers.told}):
+        async with facility.connect(site, user, timeout_s=10) as client:
+            page = await client.job_history(f"{site}/cluster", start=0, end=2 * WALL_AT_BEGIN_S)
+        found[site, user] = page.rows
+    return found
+
+
+def _is_charged_as_it_ran(facility: Facility, told: ToldJob, row: HistoryRow) -> None:
+    """For the last time that it ran, by its host's clock; nothing where that was not its user's doing."""
+    charged = row.node_seconds
+    if row.end in UNCHARGED:
+        if charged:
+            raise Broken(f"{told} is {row.end}, and charged {charged} node-seconds")
+        return
+    run = _runs_of(HOSTS[told.site], told.number)[-1]
+    nodes, ran_s = len(run.nodes), run.until_s - run.since_s
+    least, most = ran_s - SHORT_S, ran_s + max(LONG_S, ran_s * LONG_PART)
+    if not (least - 1) * nodes <= charged <= (most + 1) * nodes:
+        raise Broken(f"{told} is charged {charged} node-seconds, and ran as {run}")
+    facility.counts["charges judged"] += 1

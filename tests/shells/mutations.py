@@ -20,7 +20,7 @@ from kalends.calendars.covers import Cover
 from kalends.contract import agreement
 from kalends.core.errors import NoCommonTime
 from kalends.core.features import Feature
-from kalends.resource_servers import server as site_server
+from kalends.resource_servers import restored_participant
 from kalends.resource_servers.neighbours import links
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
@@ -35,7 +35,12 @@ from kalends.serving.http.dispatch import Dispatcher
 from kalends.stores.sqlite import letter_table, notice_table, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
 from kalends.stores.sqlite.register import request_reads
-from tests.simulation import mutations, mutations_of_forgetting, mutations_of_waiting
+from tests.simulation import (
+    mutations,
+    mutations_of_forgetting,
+    mutations_of_limits,
+    mutations_of_waiting,
+)
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
 
@@ -217,7 +222,7 @@ def a_second_word_is_taken() -> None:
 
 def _as_participant(broken: type[Participant]) -> Callable[[], None]:
     def install() -> None:
-        site_server.Participant = broken  # type: ignore[misc]
+        restored_participant.Participant = broken  # type: ignore[misc]
 
     return install
 
@@ -231,7 +236,7 @@ def _as_coordinator(broken: type) -> Callable[[], None]:
 
 def _of_the_machines() -> Iterator[tuple[str, Callable[[], None]]]:
     """The machines gone wrong, as `tests.simulation` has them, in the shipped shells."""
-    for module in (mutations, mutations_of_forgetting, mutations_of_waiting):
+    for module in (mutations, mutations_of_forgetting, mutations_of_limits, mutations_of_waiting):
         for name, broken in vars(module).items():
             if not isinstance(broken, type) or broken.__module__ != module.__name__:
                 continue

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kalends.batch.queue import facts as f
+from kalends.batch.queue import flow
 from kalends.batch.queue.effects import Kill
 from kalends.batch.queue.flow import JobFlow
+from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import ShepherdRunner
 from kalends.batch.service import QueueService
@@ -106,6 +108,18 @@ def a_removed_record_is_not_missed() -> None:
 def queues_hear_of_no_reservations() -> None:
     """The calendar and the queue each give the same nodes away."""
     QueueService._claims_moved = lambda self, machine, bookings, again=(): None  # type: ignore[method-assign]
+
+
+@mutation
+def charges_go_by_the_clock_of_the_site_alone() -> None:
+    """Of a job whose end it has heard late it does not believe how long it ran."""
+    BatchJob.count_by = lambda self, ran_s: None  # type: ignore[method-assign]
+
+
+@mutation
+def what_was_lost_is_charged() -> None:
+    """Whoever is to blame for its end."""
+    flow.UNCHARGED = frozenset()  # type: ignore[misc]
 
 
 @mutation

@@ -22,6 +22,7 @@ def test_no_job_is_lost_or_runs_twice_and_reservations_are_kept_whatever_strikes
         "a_removed_record_is_not_missed",
         "queues_hear_of_no_reservations",
         "whatever_was_lost_runs_again",
+        "what_was_lost_is_charged",
     ],
 )
 def test_a_machine_gone_wrong_shows(mutation: str) -> None:
@@ -34,7 +35,11 @@ def test_a_site_whose_store_was_put_back_runs_nothing_again_and_gives_no_taken_n
 
 @pytest.mark.parametrize(
     "mutation",
-    ["what_began_since_the_copy_is_overlooked", "nobody_waits_for_the_forgotten_to_end"],
+    [
+        "what_began_since_the_copy_is_overlooked",
+        "nobody_waits_for_the_forgotten_to_end",
+        "charges_go_by_the_clock_of_the_site_alone",
+    ],
 )
 def test_a_restored_machine_gone_wrong_shows(mutation: str) -> None:
     assert seeds_to_catch("machine_restored", mutation, 60) is not None

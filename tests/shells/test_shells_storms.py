@@ -31,6 +31,17 @@ def test_what_owners_approve_is_reserved_and_nothing_else_while_servers_die() ->
     check("owners", 3)
 
 
+def test_nobody_has_more_than_owners_allow_by_several_replicas_changes_and_restarts() -> None:
+    check("limiting", 3)
+
+
+@pytest.mark.parametrize(
+    "mutation", ["ChangesAreNotLimited", "LimitedWhenHeldOnly", "CountsAgainFromNothing"]
+)
+def test_a_limit_that_is_not_kept_shows(mutation: str) -> None:
+    assert seeds_to_catch("limiting", mutation, 20) is not None
+
+
 @pytest.mark.parametrize("mutation", ["synchronous_normal", "say_then_store"])
 def test_a_loss_of_power_shows(mutation: str) -> None:
     assert seeds_to_catch("power", mutation, 60) is not None

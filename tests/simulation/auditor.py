@@ -78,6 +78,10 @@ class Auditor:
         self.horizon_back_s = 0
         """So far may a site take back what it has closed when its clock is right again: more than
         nothing only where records are kept for less than clocks are wrong."""
+        self.kept_after_end_s = 86_400
+        """So long after its slots is every record kept."""
+        self.clocks_wrong_s = SKEW_MS_MAX // 1_000
+        """By so much clocks may be wrong without that anybody finds fault with them."""
         self.expected_alarms: tuple[str, ...] = ()
         self.systems: dict[str, BatchSystem] = {}
         """Of sites that stand before one."""
@@ -196,8 +200,8 @@ class Auditor:
         ]
         if not any(
             all(
-                _units(promised, resource, start)
-                <= max(_units(before, resource, start), _units(word, resource, start))
+                units_at(promised, resource, start)
+                <= max(units_at(before, resource, start), units_at(word, resource, start))
                 for resource, start in _corners(*promised, *before, *word)
             )
             for word in (*words, [])
@@ -251,8 +255,8 @@ class Auditor:
             self._wrong(f"{site}: {rid} was dropped before the horizon was raised over it")
         if any(claim["state"] == "prepared" for claim in before["claims"]):
             self._wrong(f"{site}: the promise of {rid} was dropped")
-        if not self._has_passed(before["ends_at"]):
-            self._wrong(f"{site}: {rid} was dropped before it was over")
+        if not self._has_passed(before["ends_at"] + self.kept_after_end_s):
+            self._wrong(f"{site}: {rid} was dropped too soon after its end")
         for peer in before["chosen"] or {}:
             stake = self.stored[peer].get(rid)
             if stake is not None and stake["chosen"] is None:
@@ -648,7 +652,7 @@ class Auditor:
 
     def _has_passed(self, at_s: int) -> bool:
         """Truly, but for the minutes by which clocks are wrong that nobody finds fault with."""
-        return at_s <= self.true_s() + SKEW_MS_MAX // 1_000
+        return at_s <= self.true_s() + self.clocks_wrong_s
 
     def true_s(self) -> int:
         """The true time (seconds UTC), which no node knows."""
@@ -696,7 +700,8 @@ Taken = tuple[str, int, int, int]
 """Resource, start, end, units."""
 
 
-def _units(taken: Iterable[Taken], where: str, at: int) -> int:
+def units_at(taken: Iterable[Taken], where: str, at: int) -> int:
+    """How much of `where` is taken at a time."""
     return sum(units for name, start, end, units in taken if name == where and start <= at < end)
 
 

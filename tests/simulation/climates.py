@@ -20,7 +20,7 @@ from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, Hostil
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.owners import Guarded, owners_answer, owners_think
-from tests.simulation.owners_limits import owners_limit
+from tests.simulation.owners_limits import owners_limit, owners_limit_passed
 from tests.simulation.schedule import FAULTS_MS, Report, run
 from tests.simulation.system_rooms import drawn_room
 from tests.simulation.workload import Size
@@ -123,6 +123,12 @@ CHANGING_CROWD: Final = CHANGING._replace(
 )
 """The same for so little that older requests take what waits for an owner."""
 
+USED_UP: Final = Size(
+    sites=3, clients=6, sagas=14, hours=2, begin_s=60, slot_s=120, pause_ms=30_000,
+    kinds=(50, 20, 20, 5, 0, 5), uses=(40, 30, 30), long=0.2,
+)  # fmt: skip
+"""Slots that begin at once: many are cancelled and changed while they run."""
+
 LIMITED: Final = Size(
     sites=3, clients=8, sagas=5, hours=6, pause_ms=3_000,
     kinds=(35, 20, 15, 10, 15, 5), patience=(30, 40, 30), long=0.3,
@@ -206,6 +212,17 @@ def slow_lines(world: World) -> None:
 def slots_end(world: World) -> None:
     """Slots end, and records are dropped, while clocks are wrong by minutes."""
     world.auditor.horizon_back_s = 2 * SKEW_MS_MAX // 1_000
+    world.auditor.kept_after_end_s = RetainedBriefly.keep_after_end_s
+
+
+def weeks_pass(world: World) -> None:
+    """Owners limit how much of a week anybody uses; slots end, and servers die now and then."""
+    calm(world)
+    slots_end(world)
+    world.auditor.clocks_wrong_s = 0
+    for node in world.nodes:
+        node.trouble.crash = 0.001
+    owners_limit_passed(world, USED_UP.slot_s)
 
 
 def site_cut_off(world: World) -> None:
@@ -383,6 +400,9 @@ OWNERS_AND_CLOCKS: Final = Climate(
     "owners-and-clocks", CHANGING, owners_and_clocks, hard=0.0, participant=Guarded, costs=4
 )
 OWNERS_LIMIT: Final = Climate("owners-limit", LIMITED, owners_limit, costs=3)
+WEEKS_PASS: Final = Climate(
+    "weeks-pass", USED_UP, weeks_pass, 420_000, hard=0.0, participant=DroppedSoon, costs=4
+)
 
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
 BATCH_PROMISES_LOST: Final = Climate("batch-promises-lost", None, batch_promises_lost, costs=2)
@@ -414,6 +434,7 @@ CLIMATES: Final = {
         OWNERS_AND_CHANGES,
         OWNERS_AND_CLOCKS,
         OWNERS_LIMIT,
+        WEEKS_PASS,
         BATCH_SYSTEMS,
         BATCH_PROMISES_LOST,
         BATCH_SLOTS_END,

@@ -447,6 +447,7 @@ MUTATIONS: Final = (
 
 
 SHOWS_AT: Final = {
+    "used time is not restored": 49,
     "a stale recall ends a newer hold": 309,
     "a commit is forgotten after the first Done": 49,
     "commit without condition": 78,

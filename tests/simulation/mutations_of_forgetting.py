@@ -14,6 +14,7 @@ from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import (
     SITE_CUT_OFF,
     SLOTS_END,
+    WEEKS_PASS,
     WILD_CLOCKS,
     DroppedSoon,
     RetainedBriefly,
@@ -88,6 +89,26 @@ class RefusalsAreKept(Participant):
     retention_type = KeepsRefusals
 
 
+class ForgetsAtTheEnd(RetainedBriefly):
+    keep_after_end_s = 0
+
+
+class RetainedUntilTheEnd(Participant):
+    """A record goes as soon as its slots have ended."""
+
+    retention_type = ForgetsAtTheEnd
+
+
+class ForgetsWhatCounts(Participant):
+    """A record goes in its time, whatever limit of its week still counts it."""
+
+    retention_type = RetainedBriefly
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.book.counted_until = lambda rid: 0  # type: ignore[method-assign]
+
+
 MUTATIONS_OF_FORGETTING: Final = (
     Mutation(
         "records are dropped before Forget",
@@ -108,6 +129,12 @@ MUTATIONS_OF_FORGETTING: Final = (
         "who asks is never told that a commit is done",
         world_with(participant=DroppedSoon, coordinator=NeverSaysDone),
         SLOTS_END,
+    ),
+    Mutation(
+        "retention ends with the slots", world_with(participant=RetainedUntilTheEnd), WEEKS_PASS
+    ),
+    Mutation(
+        "what counts in its week is dropped", world_with(participant=ForgetsWhatCounts), WEEKS_PASS
     ),
     Mutation("refusals are kept", world_with(participant=RefusalsAreKept), SLOTS_END),
 )

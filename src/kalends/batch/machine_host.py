@@ -48,7 +48,7 @@ class Machines(Protocol):
         """All queues by machine; raises `Unavailable` when the store does not work."""
 
     @property
-    def aside(self) -> Mapping[str, str]:
+    def disabled(self) -> Mapping[str, str]:
         """The machines whose queues do not work at present, with the reason."""
 
     @property

@@ -334,7 +334,7 @@ class JobOperations:
         return load_of(queue, self._machines.now_s(), self._machines.left_free(queue.name))
 
     def _queue(self, caller: Caller, machine: str) -> BatchQueue:
-        if machine in self._machines.aside and self._machines.visible(caller, machine):
+        if machine in self._machines.disabled and self._machines.visible(caller, machine):
             raise out_of_work(machine)
         queue = self._machines.queues.get(machine)
         if queue is None or not self._machines.visible(caller, machine):

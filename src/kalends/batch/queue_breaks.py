@@ -1,7 +1,7 @@
 """Queues that have broken, and those that do so too often to be tried again and again.
 
 A queue that breaks ends the life of its site, which begins anew from its store: within a second, and for the
-calendar, too. What breaks again and again is put aside instead, until the next start of the server or until
+calendar, too. What breaks again and again is disabled instead, until the next start of the server or until
 it has been left alone for a while: the calendar and the other machines go on without it.
 """
 
@@ -28,7 +28,7 @@ class QueueBreaks:
         self._last[machine].append((monotonic_ms, why))
 
     def too_many(self, monotonic_ms: int) -> dict[str, str]:
-        """Return the machines that are to be put aside now, with what broke them last."""
+        """Return the machines that are to be disabled now, with what broke them last."""
         return {
             machine: last[-1][1]
             for machine, last in self._last.items()
@@ -36,7 +36,7 @@ class QueueBreaks:
         }
 
 
-def put_aside(machine: str, why: str) -> str:
+def disabled_words(machine: str, why: str) -> str:
     """Return the alarm for a disabled machine; "" for any other."""
     if not why:
         return ""

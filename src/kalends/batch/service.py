@@ -117,7 +117,7 @@ class QueueService:
         self._broken = broken
         self._over = over
         self._faults = dict.fromkeys(queues, "")
-        """What the operator knows of policies that were put aside."""
+        """What the operator knows of policies that were disabled."""
         self._claims: dict[str, dict[int, f.NodeClaim]] = {name: {} for name in queues}
         """The claims that each queue was told of."""
         self._unplaced: dict[str, set[int]] = {name: set() for name in queues}

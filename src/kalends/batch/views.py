@@ -179,7 +179,7 @@ def load_of(queue: BatchQueue, now: int, left_free: int | None = None) -> Machin
         running=running,
         out_numbers=tuple(sorted(cluster.out_nodes)),
         out_reasons=_out_reasons(queue),
-        put_aside=queue.fault,
+        policy_disabled=queue.fault,
         configured_policy=decides or queue.flow.configured.policy,
         decides=decides,
     )

@@ -2,7 +2,7 @@
 
 A thread of the interpreter that needs no Python ends the process then, after it has written to a file where
 the code was. A process that is killed from outside in the midst of a decision leaves no such mark: the next
-start puts aside only a class that was really stuck.
+start disables only a class that was really stuck.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ def serve(settings: Settings, config: Path, only_check: bool) -> int:
 def _check(settings: Settings, config: Path) -> int:
     with server_parts():
         from kalends.cli.servers.server_check import check_configuration_file
-    found = check_configuration_file(config, settings.time_zone())
+    found = check_configuration_file(config, settings.time_zone(), int(time.time()))
     lines = [
         *found.serves,
         *(f"soon: {each}" for each in found.warnings),

@@ -31,6 +31,7 @@ from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
 from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.core.errors import error_from_problem
+from kalends.core.local_clocks import begins_day
 from kalends.core.requests import Request
 
 CALENDAR_S: Final = 86_400
@@ -218,7 +219,21 @@ class Client(RequestCalls, JobCalls, NoticeCalls, ApprovalCalls):
         self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
     ) -> calls.RequestView:
         """Move reservation `id` to start at `to`; if that is refused, it stays as it was."""
-        return await self._change(id, key, wait_s, start=self.start_s(to, where="to"))
+        start_s = await self.start_after_move_s(id, to)
+        return await self._change(id, key, wait_s, start=start_s)
+
+    async def start_after_move_s(self, id: str, to: Time, *, where: str = "to") -> int:
+        """Return the start of reservation `id` after a move to `to`: a day alone, if it lasts whole days.
+
+        Whole days are those of this client's zone.
+        """
+        zone = self.settings.zone
+        start_s = self.start_s(to, where=where, exact=False)
+        if isinstance(to, str) and begins_day(start_s, zone):
+            found = await self.show(id)
+            if begins_day(found.start, zone) and begins_day(found.end, zone):
+                return start_s
+        return self.start_s(to, where=where)
 
     async def place_elsewhere(
         self, id: str, *, key: str = "", wait_s: float = 30.0

@@ -10,7 +10,7 @@ from typing import Any
 from kalends.client.client import Client
 from kalends.client.client_settings import ClientSettings, TransportName
 from kalends.client.inputs.given_values import every
-from kalends.client.inputs.zones import local_zone, reader_zone
+from kalends.client.inputs.zones import local_zone
 from kalends.client.logins.caller_identity import login_name
 from kalends.client.logins.caller_proof import proof
 from kalends.client.logins.destinations import Destination, destination
@@ -18,6 +18,7 @@ from kalends.client.transports.late_transport import TokenSource
 from kalends.client.transports.retry import Backoff
 from kalends.client.transports.transport import Access
 from kalends.core.errors import InvalidInput
+from kalends.core.zone_names import given_zone
 
 
 def connect(
@@ -68,7 +69,7 @@ def connect(
         ClientSettings(
             access=access,
             token=source,
-            zone=reader_zone(meant.zone) if meant.zone else local_zone(),
+            zone=given_zone(meant.zone) if meant.zone else local_zone(),
             timeout_s=timeout_s,
             transport=transport,
             backoff=backoff or Backoff(),

@@ -159,6 +159,7 @@ class SyncClient:
     release = _waiting(Client.release)
     cancel = _waiting(Client.cancel)
     move = _waiting(Client.move)
+    start_after_move_s = _waiting(Client.start_after_move_s)
     place_elsewhere = _waiting(Client.place_elsewhere)
     extend = _waiting(Client.extend)
     shrink = _waiting(Client.shrink)

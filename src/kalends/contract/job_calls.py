@@ -163,7 +163,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
 
     `out_reasons` has those of them for which the operator has given a reason. `policy` decides;
     `configured_policy` is that of the owner's configuration, from which an operator may have switched.
-    `put_aside` is the error of the owner's own policy, if it was disabled.
+    `policy_disabled` is the error of the owner's own policy, if it was disabled.
     """
 
     machine: str
@@ -177,7 +177,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     running: int
     out_numbers: tuple[int, ...] = ()
     out_reasons: tuple[NodesOut, ...] = ()
-    put_aside: str = ""
+    policy_disabled: str = ""
     configured_policy: str = ""
     decides: str = ""
     """The batch system that schedules the jobs alone, with nodes that are not known here; "": none."""

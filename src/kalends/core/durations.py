@@ -8,11 +8,13 @@ seconds. Arithmetic is exact; a text that does not give whole seconds is refused
 from __future__ import annotations
 
 import re
-from fractions import Fraction
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _SECONDS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
@@ -108,7 +110,8 @@ def _length(text: str, where: str) -> int:
 
 
 def _sum_of_parts(text: str, where: str) -> int:
-    total, position, smallest = Fraction(0), 0, 2 * _SECONDS["w"]
+    total: int | Fraction
+    total, position, smallest = 0, 0, 2 * _SECONDS["w"]
     while match := _PART.match(text, position):
         number, spelling = match.groups()
         seconds = _SECONDS[_unit(number, spelling, text, where)]
@@ -118,7 +121,7 @@ def _sum_of_parts(text: str, where: str) -> int:
                 where=where,
                 remedy="write each unit once, larger ones first, e.g. 1h30m",
             )
-        total += Fraction(number) * seconds
+        total += _exact(number) * seconds
         position, smallest = match.end(), seconds
     if position == 0 or position < len(text):
         raise InvalidInput(f"{_shown(text)} is not a duration", where=where, remedy=_REMEDY)
@@ -131,7 +134,20 @@ def _sum_of_parts(text: str, where: str) -> int:
     return total.numerator
 
 
+def _exact(number: str) -> int | Fraction:
+    if number.isdecimal():
+        return int(number)
+    # Imported here because most durations are whole numbers, and commands are short.
+    from fractions import Fraction
+
+    return Fraction(number)
+
+
 def _unit(number: str, spelling: str, text: str, where: str) -> str:
+    if not spelling and f"{number}," in text:
+        raise InvalidInput(
+            f"{_shown(text)} has a comma", where=where, remedy="write a decimal point: 1.5h"
+        )
     if not spelling:
         raise InvalidInput(
             f"{_shown(text)} has no unit",

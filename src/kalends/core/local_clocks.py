@@ -9,7 +9,7 @@ at the last second before the repetition.
 from __future__ import annotations
 
 from bisect import bisect_left
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -25,6 +25,11 @@ def instant(local: datetime, zone: ZoneInfo) -> int:
     # Skipped: the change lies between the readings by the new and by the old offset.
     between = range(second, first + 1)
     return between[bisect_left(between, local, key=lambda time_s: _shown(time_s, zone))]
+
+
+def begins_day(time_s: int, zone: ZoneInfo) -> bool:
+    """Return whether a day begins at `time_s` in `zone`."""
+    return instant(datetime.combine(_shown(time_s, zone).date(), time()), zone) == time_s
 
 
 def first_shown(local_s: int, zone: ZoneInfo) -> int:

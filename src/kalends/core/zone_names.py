@@ -7,7 +7,6 @@ in summer, too. So a text with an abbreviation is refused, unless the clocks of 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -22,6 +21,17 @@ SHAPE: Final = re.compile(r"[A-Za-z]{2,5}")
 SHOWN_MAX: Final = 4
 
 _OFFSET: Final = re.compile(r"(?:UTC|GMT|Z)?([+-])(\d{1,2})(?::?(\d{2}))?", re.IGNORECASE)
+
+_LEGACY: Final = {
+    "CET": "Europe/Berlin", "MET": "Europe/Berlin", "EET": "Europe/Athens", "WET": "Europe/Lisbon",
+    "EST": "America/New_York or America/Panama", "EST5EDT": "America/New_York",
+    "MST": "America/Denver or America/Phoenix", "MST7MDT": "America/Denver",
+    "CST6CDT": "America/Chicago", "PST8PDT": "America/Los_Angeles", "HST": "Pacific/Honolulu",
+}  # fmt: skip
+"""Abbreviations that are names in the zone database, and places that a writer may mean by them."""
+
+_NOWHERE: Final = ("localtime", "posixrules", "Factory", "posix/", "right/")
+"""Beginnings of other names that are no place's, on computers that have them."""
 
 _WELL_KNOWN: Final = (
     "America/Los_Angeles", "America/Denver", "America/Chicago", "America/New_York", "America/Halifax",
@@ -52,6 +62,30 @@ def zone_named(name: str | ZoneInfo) -> ZoneInfo:
         raise InvalidInput(
             f"unknown time zone {name[:64]!r}", where="zone", remedy=near_zones(name[:64])
         ) from error
+
+
+def given_zone(name: str, *, where: str = "zone") -> ZoneInfo:
+    """Return the zone that a person or an owner names.
+
+    Raises `InvalidInput` for an unknown zone, and for a name in the zone database that is no place's: there
+    EST is a clock without summer time, and `localtime` depends on the computer.
+    """
+    try:
+        zone = zone_named(name)
+    except InvalidInput as error:
+        error.where = where
+        raise
+    if _is_nowhere(name):
+        raise InvalidInput(
+            f"{name!r} is not the time zone of a place",
+            where=where,
+            remedy=f"write {_LEGACY.get(name, 'the name of a place: Europe/Zurich')}",
+        )
+    return zone
+
+
+def _is_nowhere(name: str) -> bool:
+    return name in _LEGACY or name.startswith(_NOWHERE)
 
 
 def zones_showing(abbreviation: str) -> list[str]:
@@ -97,7 +131,11 @@ def _at_offset(sign: str, hours: str, minutes: str) -> str:
 
 def near_zones(name: str) -> str:
     """Return which zones may be meant by `name`, which is none, for a remedy."""
-    by_lower = {zone.lower(): zone for zone in available_timezones()}
+    # Imported here because most zones are spelt right.
+    import difflib
+
+    places = (zone for zone in available_timezones() if not _is_nowhere(zone))
+    by_lower = {zone.lower(): zone for zone in places}
     if offset := _OFFSET.fullmatch(name.strip()):
         return _at_offset(*offset.groups(default=""))
     if meant := candidates_text(name.strip()):

@@ -263,12 +263,12 @@ class SiteServer:
         self._notices.begin_life(
             *letters, lambda ids: engine.persist((LettersDone(tuple(ids)),), lambda: None)
         )
-        known = len(self.machines.aside)
+        known = len(self.machines.disabled)
         try:
             self.machines.begin_life(engine, queues)
         except Unavailable:
             await engine.close()
-            if len(self.machines.aside) == known:
+            if len(self.machines.disabled) == known:
                 raise
             return await self._begin()
         return engine

@@ -271,8 +271,9 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
     if info.optional and not colon:
         return make
     if not (rest.isascii() and rest.isdecimal()) or len(rest) > 9:
+        wrong = f"{excerpt(rest)!r} is not a whole number of 1 to 9 digits"
         raise InvalidInput(
-            f"{excerpt(rest)!r} is not a whole number" if colon else f"{name} needs a number",
+            wrong if colon else f"{name} needs a number",
             where=f"policy {excerpt(text)}",
             remedy=f"write {name}:{info.number} with a number, such as {name}:10",
         )

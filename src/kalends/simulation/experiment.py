@@ -189,7 +189,7 @@ def simulate(
         workload, name, nodes=source.nodes, machine=machine, crossing=crossing,
         components=components, speedups=speedups, reservations=reservations, treat=treat,
         estimates=estimates, damaged=damaged, unsorted=unsorted, load=load, shake_s=shake_s,
-        seed=seed, by=by,
+        seed=seed, by=by, predict=accounts is not None,
     )  # fmt: skip
     return SimulationResult(
         **msgspec.structs.asdict(summary),

@@ -422,12 +422,22 @@ ATTACKS = [
             ("wide letters, sliced", "'\\U0001f600' * 99000", "x[n:]"),
             ("wide letters, joined", "'\\U0001f600' * 99000", "''.join([x, 'a'])"),
             ("wide letters, in an f-string", "'\\U0001f600' * 99000", "f'{x}{n}'"),
-            ("wide letters, in upper case", "'\\U0001f600' * 99000", "x.upper()"),
             ("words", "'\\U0001f600a ' * 33000", "x.split()"),
             ("words from the right", "'\\U0001f600a,' * 33000", "x.rsplit(',')"),
             ("lines of wide letters", "'\\U0001f600a\\n' * 33000", "x.splitlines()"),
-            ("pairs of a dict", "{n: n for n in range(9999)}", "x.items()"),
             ("pairs of a list", "list(range(199999))", "enumerate(x)"),
+        )
+    ),
+    *(
+        inside(
+            f"memory: {name}",
+            "each value allowed, all together more than there is, and more work than is allowed",
+            f"x = {value}\nreturn [{call} for n in range(9999)]",
+            STEPS,
+        )
+        for name, value, call in (
+            ("wide letters, in upper case", "'\\U0001f600' * 99000", "x.upper()"),
+            ("pairs of a dict", "{n: n for n in range(9999)}", "x.items()"),
         )
     ),
     *(

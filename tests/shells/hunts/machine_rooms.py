@@ -38,7 +38,7 @@ async def rooms_up(facility: Facility) -> None:
 
 @scenario(
     Plan(machine=True, audited=False),
-    least={"jobs exit": 8, "programs": 10},
+    least={"jobs exit": 8, "programs": 10, "charges judged": 8},
 )
 async def machine_room(facility: Facility, chance: random.Random) -> None:
     """Jobs and reservations of one calendar, while everything fails that can."""
@@ -46,6 +46,7 @@ async def machine_room(facility: Facility, chance: random.Random) -> None:
     world.on_death.append(power_went)
     for site in facility.sites:
         host_called(world, site).faulty = FAULTY
+        host_called(world, site).timed = True
     await facility.up()
     customers = JobCustomers(facility, chance, strikes=STRUCK)
     strikes = Strikes(facility, chance)
@@ -67,13 +68,17 @@ async def machine_room(facility: Facility, chance: random.Random) -> None:
     await judge_jobs(facility, customers)
 
 
-@scenario(Plan(sites=1, machine=True, audited=False), least={"told": 20, "programs": 5})
+@scenario(
+    Plan(sites=1, machine=True, audited=False),
+    least={"told": 20, "programs": 5, "charges judged": 3},
+)
 async def machine_restored(facility: Facility, chance: random.Random) -> None:
     """An older image of a site comes back: nothing runs twice that must not, or on nodes that are taken."""
     world = facility.world
     world.on_death.append(power_went)
     await facility.up()
-    host_called(world, "site0").faulty = FAULTY
+    host = host_called(world, "site0")
+    host.faulty, host.timed = FAULTY, True
     customers = JobCustomers(facility, chance, jobs=16, pause_s=20.0, strikes=STRUCK / 3)
     await asyncio.sleep(chance.uniform(5, 120))
     world.disk.image(world.disk_of("site0"), world.folder / "image")

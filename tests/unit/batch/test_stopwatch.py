@@ -20,7 +20,7 @@ def queue_of_four(policy: str, watch: Stopwatch) -> BatchQueue:
     return BatchQueue("lab/box", terms, 1_000, watch=watch)
 
 
-def test_a_policy_that_never_comes_back_is_put_aside_and_what_it_has_started_stands() -> None:
+def test_a_policy_that_never_comes_back_is_disabled_and_what_it_has_started_stands() -> None:
     queue = queue_of_four("Endless", Stopwatch(0.05))
     for number, nodes in enumerate((3, 4, 1)):
         job = JobRequest(machine="lab/box", nodes=nodes, limit_s=60, command=("true",))
@@ -35,7 +35,7 @@ def test_a_policy_that_never_comes_back_is_put_aside_and_what_it_has_started_sta
 
 
 @pytest.mark.parametrize("policy", ["SwallowsErrors", "NeverMade", "LoopsWhenRead"])
-def test_a_policy_is_put_aside_wherever_it_never_comes_back(policy: str) -> None:
+def test_a_policy_is_disabled_wherever_it_never_comes_back(policy: str) -> None:
     queue = queue_of_four(policy, Stopwatch(0.05))
     job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
     queue.submit(Principal("ann"), job, "the-key", 1_000)

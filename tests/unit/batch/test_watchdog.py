@@ -73,7 +73,7 @@ def line_of(text: str) -> str:
     return f"{path}:{1 + path.read_text().splitlines().index(text)}"
 
 
-def test_a_class_that_has_held_a_process_in_c_is_put_aside_before_it_is_asked_again(
+def test_a_class_that_has_held_a_process_in_c_is_disabled_before_it_is_asked_again(
     mark: Path,
 ) -> None:
     queue = queue_after(mark, STUCK)

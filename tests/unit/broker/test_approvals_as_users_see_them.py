@@ -117,6 +117,23 @@ async def test_a_change_that_waits_can_be_given_up_by_itself_and_goes_with_its_r
         assert again.state == "held"
 
 
+async def test_a_change_that_waits_refuses_others_until_its_remedy_is_typed() -> None:
+    async with at_emlab() as (servers, ann, owner):
+        booked = await ann.book(BOTH, duration="2h", at=SLOT)
+        await owner.approve(booked.id)
+        await ann.wait(booked.id, wait_s=60)
+        asked = await ann.extend(booked.id, by="1h", wait_s=60)
+        with pytest.raises(kalends.Conflict, match="waits for an owner's approval") as refused:
+            await ann.shrink(booked.id, by="1h", wait_s=60)
+        assert refused.value.request_id == booked.id
+        remedy = f"kalends cancel {asked.changing}"
+        assert remedy in refused.value.remedy
+        typed = await asyncio.to_thread(_run, servers.url("broker"), "ann", *remedy.split()[1:])
+        assert typed.exit_code == 0, typed.output
+        shorter = await ann.shrink(booked.id, by="1h", wait_s=60)
+        assert (shorter.state, shorter.changing) == ("reserved", "")
+
+
 async def test_a_slot_that_runs_is_extended_if_its_owner_approves_before_it_ends() -> None:
     async with at_emlab() as (servers, ann, owner):
         booked = await ann.book("emlab/microscope", duration="2h", at=SLOT)

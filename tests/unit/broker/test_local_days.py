@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from click.testing import CliRunner
 
 import kalends
+from kalends.cli import cli
 from kalends.core.errors import InvalidInput, NoCommonTime
 from kalends.testing import LocalFacility
 
@@ -94,13 +96,33 @@ def test_days_are_changed_as_days_and_stages_keep_their_days_apart() -> None:
         assert (longer.start, longer.end) == (at("2027-03-27T00:00"), at("2027-03-29T00:00"))
         moved = ann.move(booked.id, "2027-10-30 00:00")
         assert (moved.start, moved.end) == (at("2027-10-30T00:00"), at("2027-11-01T00:00"))
+        again = ann.move(booked.id, "2027-10-29")
+        assert (again.start, again.end) == (at("2027-10-29T00:00"), at("2027-10-31T00:00"))
         shorter = ann.shrink(booked.id, by="1d")
-        assert (shorter.start, shorter.end) == (at("2027-10-30T00:00"), at("2027-10-31T00:00"))
+        assert (shorter.start, shorter.end) == (at("2027-10-29T00:00"), at("2027-10-30T00:00"))
         stages = ann.book("lab/day + lab/day @+7d", duration="1d", at="2027-03-22", patience="none")
         assert [each.start for each in stages.claims] == [
             at("2027-03-22T00:00"),
             at("2027-03-29T00:00"),
         ]
+
+
+def test_a_day_alone_is_where_whole_days_move_and_nothing_else() -> None:
+    with LocalFacility({"lab": DAYS}, now="2027-03-01T18:00Z") as servers:
+        url = servers.url("broker")
+        with servers.sync_client("ann", zone=BERLIN) as ann:
+            days = ann.book("lab/day", duration="1d", at="2027-03-28", patience="none")
+            hour = ann.book("lab/room", duration="1d", at="2027-03-27 12:00", patience="none")
+            with pytest.raises(InvalidInput, match="a day without a time of day"):
+                ann.move(hour.id, "2027-04-01")
+        words = ["move", days.id, "--to", "2027-10-31", "--broker", url, "--user", "ann"]
+        moved = CliRunner().invoke(cli, [*words, "--zone", BERLIN])
+        assert moved.exit_code == 0, moved.output
+        assert "Sun 2027-10-31 00:00:00 CEST" in moved.output
+        assert "Mon 2027-11-01 00:00:00 CET" in moved.output
+        words[1] = hour.id
+        refused = CliRunner().invoke(cli, [*words, "--zone", BERLIN])
+        assert "--to: Sun 2027-10-31 is a day without a time of day" in refused.output
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,19 @@ def test_the_times_of_a_working_day_are_those_of_the_next_one_once_it_has_begun(
     assert f"{start:%Y-%m-%d %H:%M}" == "2027-03-02 09:00"
 
 
-def test_a_day_alone_is_no_start_unless_whole_days_are_booked(ann: kalends.SyncClient) -> None:
+def test_a_day_alone_is_no_start_unless_whole_days_are_booked_or_moved(
+    ann: kalends.SyncClient,
+) -> None:
     with pytest.raises(KalendsError, match="without a time of day"):
         ann.book("lab/scope", duration="1h", at="next tuesday")
     booked = ann.book("lab/scope", duration="1d", at="next tuesday")
-    with pytest.raises(KalendsError, match="without a time of day"):
-        ann.move(booked.id, "next wednesday")
+    moved = ann.move(booked.id, "next wednesday")
+    assert moved.start == booked.start + 86_400
     ann.cancel(booked.id)
+    hour = ann.book("lab/scope", duration="1h", at="next tuesday 00:00")
+    with pytest.raises(KalendsError, match="without a time of day"):
+        ann.move(hour.id, "next wednesday")
+    ann.cancel(hour.id)
 
 
 @pytest.mark.parametrize("zone", ["EST", "CET", "PST"])

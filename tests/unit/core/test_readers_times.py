@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.times import format_time, in_zone, parse_end, parse_time, parse_window
-from kalends.core.zone_names import zone_named, zones_showing
+from kalends.core.zone_names import given_zone, zone_named, zones_showing
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = parse_time("2027-03-01T10:00Z", 0, "UTC")  # a Monday
@@ -119,6 +120,50 @@ def test_an_abbreviation_as_a_zone_is_refused_with_the_zones_that_it_may_mean() 
     assert "America/Los_Angeles" in refused.value.remedy
 
 
+LEGACY = [
+    "EST",
+    "MST",
+    "HST",
+    "CET",
+    "EET",
+    "WET",
+    "MET",
+    "EST5EDT",
+    "CST6CDT",
+    "MST7MDT",
+    "PST8PDT",
+]
+
+
+@pytest.mark.parametrize("name", LEGACY)
+def test_a_name_of_the_zone_database_that_is_an_abbreviation_is_refused_with_a_place(
+    name: str,
+) -> None:
+    with pytest.raises(InvalidInput, match="not the time zone of a place") as refused:
+        given_zone(name, where="site.zone")
+    assert refused.value.where == "site.zone"
+    place = refused.value.remedy.split()[1]
+    assert given_zone(place) == zone_named(place)
+
+
+@pytest.mark.parametrize("name", ["/etc/localtime", "EST5ED", "Factori", "mst7mdt", "PST8PDY"])
+def test_a_zone_that_is_proposed_is_taken(name: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        given_zone(name)
+    for word in refused.value.remedy.rstrip("?").split():
+        if "/" in word or word in available_timezones():
+            given_zone(word)
+
+
+def test_no_name_without_a_place_is_left() -> None:
+    """What is left are places, countries and UTC, whose clocks are what their names say."""
+    named = {name for name in available_timezones() if name.upper() == name and "/" not in name}
+    for name in named - {"UTC", "GMT", "UCT", "GMT0", "GMT+0", "GMT-0", "PRC", "ROC", "ROK", "GB", "NZ",
+                         "NZ-CHAT", "W-SU"}:  # fmt: skip
+        with pytest.raises(InvalidInput):
+            given_zone(name)
+
+
 @pytest.mark.parametrize(
     ("offset", "hours"), [("GMT+2", 2), ("UTC-3", -3), ("+02:00", 2), ("utc+14", 14), ("-0500", -5)]
 )
@@ -161,3 +206,10 @@ def test_a_text_without_times_stays_as_it_is(text: str) -> None:
     assert in_zone(text, BERLIN) == text or "(UTC" in text
     strange = f"Mon 9999-99-99 25:61:61 {text[:5]} (UTC+99:99)"
     assert in_zone(strange, BERLIN) == strange
+
+
+@pytest.mark.parametrize("text", ["1,5h", "1h 1,5m"])
+def test_a_decimal_comma_is_refused_with_the_point_that_works(text: str) -> None:
+    with pytest.raises(InvalidInput, match="decimal point"):
+        parse_duration(text)
+    assert parse_duration(text.replace(",", ".")) in (5_400, 3_690)

@@ -396,7 +396,7 @@ def test_the_policy_is_switched_while_jobs_run_wait_and_are_held(policy: str, cl
     assert started in waiting[1:]
 
 
-def test_a_policy_that_raises_is_put_aside_and_no_job_is_lost() -> None:
+def test_a_policy_that_raises_is_disabled_and_no_job_is_lost() -> None:
     scheduler = live("fcfs")
     running = submitted(scheduler, 1, 8, 10, 0)
     waiting = [submitted(scheduler, number, 8, 10, 0) for number in (2, 3)]

@@ -87,6 +87,9 @@ def test_a_short_file_gets_sensible_defaults() -> None:
         (SITE + RESOURCE + "capacity = 0\n", "site.resources[0].capacity", "at least 1"),
         (SITE + RESOURCE + 'capacity = "9"\n', "site.resources[0].capacity", "whole number"),
         (SITE + RESOURCE + 'zone = "Europe/Berln"\n', "site.resources[0].zone", "Europe/Berlin"),
+        (SITE + RESOURCE + 'zone = "EST5EDT"\n', "site.resources[0].zone", "America/New_York"),
+        (SITE + RESOURCE + '[[site.resources.hours]]\nrrule = "x"\nstart = "08:00"\n'
+         'duration = "1h"\nzone = "HST"\n', "site.resources[0].hours[0].zone", "Pacific/Honolulu"),
         (SITE + RESOURCE + RESOURCE, "site.resources[1].name", "twice"),
         (SITE + '[[site.resources]]\nname = "SP2"\n', "site.resources[0].name", "a name is 1 to 63"),
         (SITE + RESOURCE + 'attributes = { "Big" = 1 }\n',

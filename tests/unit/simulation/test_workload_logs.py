@@ -168,6 +168,39 @@ def test_a_job_of_one_part_is_a_job(tmp_path: Path) -> None:
     assert (log.parts.count, log.damaged.lines) == (0, [3, 4])
 
 
+@pytest.mark.parametrize(
+    ("lines", "at", "said"),
+    [
+        ([part(1, 2, 9), part(1, 3, 9)], 1, "part of job 1, which has no line for the whole job"),
+        (
+            [line(1), part(2, 2, 9), line(3)],
+            2,
+            "part of job 2, which has no line for the whole job",
+        ),
+        ([part(1, 3, 9), line(1)], 2, "line for the whole job 1 follows that for a part of it"),
+        (
+            [line(1), line(2), part(1, 2, 9)],
+            3,
+            "part of job 1, which has no line for the whole job",
+        ),
+        ([line(1), line(2), part(1, 3, 9)], 3, "part of job 1, which does not follow the line"),
+        (
+            [part(1, 3, 9), line(2), part(1, 4, 9)],
+            3,
+            "part of job 1, which does not follow the line",
+        ),
+    ],
+)
+def test_parts_in_a_wrong_place_are_named_as_parts_by_the_reader_and_by_the_checker(
+    tmp_path: Path, lines: list[str], at: int, said: str
+) -> None:
+    path = written(tmp_path, *(text.replace(" -1 ", " 3 ", 1) for text in lines))
+    for read in (lambda: list(open_log(path, nodes=8)), lambda: read_requests(path, 8, "user")):
+        with pytest.raises(InvalidInput, match=said) as caught:
+            read()
+        assert f"log.swf, line {at}" in caught.value.where
+
+
 def test_a_file_of_another_format_is_named_as_that(tmp_path: Path) -> None:
     path = written(tmp_path, "JobID|Submit|Start|NNodes", "101|2026-09-01T08:00:00|2026-09-01|4")
     for damaged in ("refuse", "skip"):

@@ -245,7 +245,7 @@ class Replanned(Fact, frozen=True):
 
 
 class PolicyPutBack(Fact, frozen=True):
-    """The owner's own policy, which was put aside, decides again."""
+    """The owner's own policy, which was disabled, decides again."""
 
 
 class NodeClaim(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -305,7 +305,7 @@ class Allotment(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
 class Decided(Fact, frozen=True, tag="ByOwnPolicy"):
     """A fact, and what the policy has decided about it, pass by pass; later passes nothing.
 
-    With a `fault` the owner's own policy was put aside in the last of them, after what it had decided there.
+    With a `fault` the owner's own policy was disabled in the last of them, after what it had decided there.
     """
 
     about: AnyFact

@@ -77,7 +77,7 @@ class JobFlow:
 
     @property
     def policy(self) -> str:
-        """The name of the policy that decides: the default one's if the owner's own was put aside."""
+        """The name of the policy that decides: the default one's if the owner's own was disabled."""
         return DEFAULT_POLICY if self.room.fault else self.terms.policy
 
     def take_effects(self) -> QueueEffects:

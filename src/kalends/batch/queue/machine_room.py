@@ -143,7 +143,7 @@ class MachineRoom:
     def fault(self) -> str:
         """Why the owner's own policy was disabled; "" if it was not."""
         policy = self.scheduler.policy
-        return policy.put_aside if isinstance(policy, OwnPolicy) else ""
+        return policy.disabled if isinstance(policy, OwnPolicy) else ""
 
     def switch(self, terms: Terms, now: int) -> list[Given]:
         """Follow new terms, under another policy perhaps: the jobs stay, in their order."""
@@ -153,7 +153,7 @@ class MachineRoom:
         return self._switch(self._maker(terms.policy), now)
 
     def put_back(self, now: int) -> list[Given]:
-        """Let the owner's own policy decide again that was put aside."""
+        """Let the owner's own policy decide again that was disabled."""
         return self._switch(self._maker(self._terms.policy), now)
 
     def replan(self, now: int) -> list[Given]:

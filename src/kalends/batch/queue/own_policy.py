@@ -1,4 +1,4 @@
-"""A policy of the owner's own over a live queue: what it decides is recorded, and it is put aside if it errs.
+"""A policy of the owner's own over a live queue: what it decides is recorded, and it is disabled if it errs.
 
 It is Python of the owner's, which may be random, may remember what it likes, or may be another one after a
 restart. So what it has decided stands with the fact that it decided about (`facts.Decided`), and is
@@ -26,7 +26,7 @@ from kalends.scheduling.registry import policy_maker
 T = TypeVar("T")
 
 DEFAULT_POLICY: Final = "easy-priority"
-"""It decides when the owner's own policy was put aside."""
+"""It decides when the owner's own policy was disabled."""
 
 FAULT_LENGTH_MAX: Final = 500
 
@@ -49,7 +49,7 @@ class Decisions:
         """Whether what was decided about the fact that is replayed stands with it."""
         self.passes: list[tuple[Allotment, ...]] = []
         self.fault = ""
-        """Why the policy is put aside in the last of the passes."""
+        """Why the policy is disabled in the last of the passes."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Who asks what will be has a copy of the policy decide.
@@ -91,7 +91,7 @@ class Decisions:
             )
 
     def next(self) -> tuple[tuple[Allotment, ...], str]:
-        """Return what the next pass has decided, and why the policy is put aside in it, if it is."""
+        """Return what the next pass has decided, and why the policy is disabled in it, if it is."""
         allotments = self.passes.pop() if self.passes else ()
         fault = "" if self.passes else self.fault
         self.fault = self.fault if self.passes else ""
@@ -106,11 +106,11 @@ class OwnPolicy:
     def __init__(
         self, name: str, cluster: Cluster, decisions: Decisions, watch: Watch, fault: str = ""
     ) -> None:
-        """With a `fault` it is put aside from the beginning."""
+        """With a `fault` it is disabled from the beginning."""
         self.cluster = cluster
         self.name = name
         self.fault = fault
-        """Why it is put aside, or will be in the next pass; "": it decides."""
+        """Why it is disabled, or will be in the next pass; "": it decides."""
         self._decisions = decisions
         self._watch = watch
         self._waiting: dict[int, Job] = {}
@@ -127,7 +127,7 @@ class OwnPolicy:
         self._watch = watch
 
     @property
-    def put_aside(self) -> str:
+    def disabled(self) -> str:
         """Why the policy was disabled; "" if it decides."""
         return self.fault if self._default is not None else ""
 
@@ -168,7 +168,7 @@ class OwnPolicy:
         if self._default is not None:
             return self._default.wake_at(now)
         if self._own is None or self.fault:
-            # It begins, or is put aside, in a pass: at once, so that its owner hears what is wrong.
+            # It begins, or is disabled, in a pass: at once, so that its owner hears what is wrong.
             return now
         found: list[int | None] = []
         self._tell(lambda policy: found.append(policy.wake_at(now)), now)
@@ -188,7 +188,7 @@ class OwnPolicy:
                 mold(job, job.request.nodes)
 
     def _tell(self, call: Callable[[Policy], object], now: int) -> None:
-        """Tell the policy that decides; one that errs is put aside in the next pass."""
+        """Tell the policy that decides; one that errs is disabled in the next pass."""
         if self._default is not None:
             call(self._default)
         elif not self._decisions.replayed and not self.fault:
@@ -256,7 +256,7 @@ class OwnPolicy:
         return self.cluster.start(job, now)
 
     def _settle(self, fault: str, now: int) -> None:
-        """Put the policy aside if it has a fault; what it has started stands."""
+        """Disable the policy if it has a fault; what it has started stands."""
         if not fault:
             return
         self.fault, self._own = fault, None

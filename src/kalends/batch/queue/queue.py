@@ -114,7 +114,7 @@ class BatchQueue:
                 raise
             except Exception as error:
                 raise StoreDamaged(
-                    f"entry {entry.number} cannot come from this version: {error!r}",
+                    f"entry {entry.number} cannot be replayed by this version: {error!r}",
                     where=self.name,
                     remedy="install the version that wrote it, or restore the store from a backup",
                 ) from error
@@ -305,7 +305,7 @@ class BatchQueue:
     def set_policy(self, policy: str, now: int) -> None:
         """Let another policy decide, until the owner sets other terms. Raises as `set_terms` does.
 
-        One that was put aside decides again.
+        One that was disabled decides again.
         """
         self.flow.room.check_switch(structs.replace(self.flow.terms, policy=policy))
         if policy != self.flow.terms.policy:

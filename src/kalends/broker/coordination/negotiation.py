@@ -187,7 +187,10 @@ class Negotiation:
             give = m.Give(rid=rid, att=att, secret=secret, hold_ids=part.hold_ids)
             self.outbox.send(site, give)
             part.hold_ids, part.ahead = (), max(part.ahead, 0)
-            self.log.add(case, "given-back", f"an older request wants the slot: {site}", now)
+            detail = (
+                f"an older request gets the slot at {site}; this one keeps its place in the queue"
+            )
+            self.log.add(case, "given-back", detail, now)
         elif not record.recalled_until:
             record.recalled_until = (now.wall_ms + left_ms) // 1000
             detail = f"an older request wants the slots held at {site}: lock them, or lose them"

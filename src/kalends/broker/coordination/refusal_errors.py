@@ -8,6 +8,7 @@ from typing import Final
 
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.planning.directory import SiteEntry
+from kalends.contract.calls import RequestView
 from kalends.core.errors import (
     Conflict,
     Expired,
@@ -70,6 +71,18 @@ def key_reused(key: str) -> KeyReused:
 
 def hold_ran_out() -> Expired:
     return Expired("the hold has expired", remedy="hold or book it again")
+
+
+def under_way(change: RequestView) -> Conflict:
+    """Return the refusal of another change of a reservation, while `change` of it is open."""
+    waits = change.waiting is not None and change.waiting.approval
+    how = "waits for an owner's approval" if waits else "is under way"
+    return Conflict(
+        f"another change of the reservation {how}",
+        remedy=f"`kalends cancel {change.changing}` gives that change up, "
+        f"`kalends show {change.changing} --follow` waits for it",
+        request_id=change.id,
+    )
 
 
 def check_not_over(record: Record, now_s: int) -> None:

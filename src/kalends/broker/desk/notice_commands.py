@@ -14,7 +14,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressView,
 )
 from kalends.core.errors import KalendsError, LimitExceeded, NotFound
-from kalends.core.times import zone_named
+from kalends.core.zone_names import given_zone
 from kalends.notices.post_office import PostOffice
 from kalends.notices.request_notice import RequestNotice
 from kalends.rim.webhook_signatures import secret_text
@@ -49,7 +49,7 @@ class NoticeCommands:
         """Add an address, or give a webhook another secret; raises what the operator does not allow."""
         user = caller.principal.user
         to = self._office.address_of(user, body.to)
-        zone = zone_named(body.zone).key
+        zone = given_zone(body.zone).key
         webhook = "://" in to
         secret = secrets.token_bytes(SECRET_BYTES) if webhook else b""
         receiver = to if webhook else body.to

@@ -18,7 +18,7 @@ from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
-from kalends.broker.coordination.refusal_errors import check_not_over, key_reused
+from kalends.broker.coordination.refusal_errors import check_not_over, key_reused, under_way
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.views import text_of_job
 from kalends.broker.desk.booked_steps import step_of
@@ -214,8 +214,9 @@ class RequestCommands:
                     remedy="cancel it, and submit it again",
                     request_id=old.reservation,
                 )
-            now_s = self._service.moment().wall_s
-            check_not_over(old, now_s)
+            if (change := self._records.change_of(old)) is not None:
+                raise under_way(self._records.view(change))
+            check_not_over(old, now_s := self._service.moment().wall_s)
             wants, request = changed(old, body, now_s, self._service.directory.resources)
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old

@@ -11,6 +11,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.contract.reclaim_calls import ReclaimedReservation, Reclaims, ReclaimView
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, NotFound
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--units",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=None,
     metavar="N",
     help="Units to reclaim, e.g. 8: the others can be booked.  [default: all]",

@@ -15,6 +15,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.server_parts import server_parts
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.core.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -134,15 +135,15 @@ def _reasons(view: BidderView) -> str:
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0, 60),
-    default=60.0,
+    type=WholeNumber(0, 60),
+    default=60,
     metavar="SECONDS",
     help="Time to wait for the answers of sites.  [default: 60s]",
 )
 @click.option(
     "--go-on", is_flag=True, help="Accept new bookings before all sites have been compared."
 )
-def reconcile(settings: Settings, store: Path | None, wait_s: float, go_on: bool) -> int:  # fmt: skip
+def reconcile(settings: Settings, store: Path | None, wait_s: int, go_on: bool) -> int:  # fmt: skip
     """Compare a broker with its sites and repair differences.
 
     At a broker (scope admin), compares its register with every site. Locks slots again that a site has lost

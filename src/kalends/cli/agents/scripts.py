@@ -16,6 +16,7 @@ from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.server_parts import agent_parts
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.site_calls import SITE_HELP, site_client
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import agent_options, request_options
 from kalends.cli.requests.words import HASH_SHOWN
 from kalends.client.inputs.scripts import read_script
@@ -153,7 +154,7 @@ EXIT_DIFFERS = 1
 )
 @click.argument("id", required=False)
 @click.option("--site", required=True, metavar="SITE", help=SITE_HELP)
-@click.option("--count", default=50, show_default=True, type=click.IntRange(1, RUNS_MAX),
+@click.option("--count", default=50, show_default=True, type=WholeNumber(1, RUNS_MAX),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 def runs(settings: Settings, id: str | None, site: str, count: int) -> None:
     """List the runs of your scripts at a site.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -181,6 +180,9 @@ def _room() -> int:
     That is the width of the terminal. A pipe has no width, so COLUMNS is used if it is narrower than usual.
     A wider COLUMNS does not fold the text, because another program may read it.
     """
+    # Imported here because it loads all kinds of compression, and many commands print no table.
+    import shutil
+
     width = shutil.get_terminal_size((0, 0)).columns
     if not sys.stdout.isatty():
         width = width if os.environ.get("COLUMNS") and width < USUAL_COLUMNS else 0

@@ -120,13 +120,14 @@ class Settings:
 
     def time_zone(self) -> ZoneInfo:
         """Return the zone of the times that are typed and printed."""
-        from kalends.client.inputs.zones import local_zone, reader_zone
+        from kalends.client.inputs.zones import local_zone
         from kalends.core.errors import InvalidInput
+        from kalends.core.zone_names import given_zone
 
         if not self.zone:
             return local_zone()
         try:
-            return reader_zone(self.zone)
+            return given_zone(self.zone)
         except InvalidInput as error:
             error.where = self.sources.get("zone", error.where)
             raise

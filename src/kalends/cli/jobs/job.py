@@ -11,6 +11,7 @@ from kalends.cli.console import output, site_calls
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.jobs import shown_jobs
 from kalends.client.inputs.job_texts import JobName
 from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
@@ -71,7 +72,7 @@ def _watch(settings: Settings, name: JobName) -> None:
 @click.option(
     "--error", is_flag=True, help="Print standard error, if the job keeps it in a separate file."
 )
-@click.option("--attempt", type=click.IntRange(1), metavar="N",
+@click.option("--attempt", type=WholeNumber(1), metavar="N",
               help="Attempt whose output is printed, e.g. 1.  [default: the last]")  # fmt: skip
 def log(settings: Settings, job: str, follow: bool, error: bool, attempt: int | None) -> None:
     """Print the output of a job.

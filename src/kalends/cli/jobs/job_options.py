@@ -14,6 +14,7 @@ from msgspec import structs
 
 from kalends.cli.console.commands import all_of
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.client.inputs.job_texts import job_from
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
@@ -136,7 +137,7 @@ step_options = all_of(
 )  # fmt: skip
 
 job_options = all_of(
-    click.option("-n", "--nodes", type=click.IntRange(1), metavar="N",
+    click.option("-n", "--nodes", type=WholeNumber(1), metavar="N",
                  help="Number of nodes.  [default: 1, or the first of --sizes]"),
     click.option("--for", "limit", metavar="DURATION",
                  help="Time limit, e.g. 1h30m; with --sizes one for each, e.g. 4h,2h,1h."),

@@ -11,6 +11,7 @@ from kalends.cli.console import output, screen, site_calls
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.jobs import drawings, job_options, shown_jobs
 from kalends.contract.job_calls import Jobs, MachineGaps
 from kalends.core.durations import format_duration
@@ -29,7 +30,7 @@ DRAWN_WIDTH_MAX = 80
 @click.option(
     "--watch", is_flag=True, help="Print a line for each change of your jobs, until all have ended."
 )
-@click.option("--count", default=100, show_default=True, type=click.IntRange(1, LISTING_MAX),
+@click.option("--count", default=100, show_default=True, type=WholeNumber(1, LISTING_MAX),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 def queue(
     settings: Settings,

@@ -108,22 +108,22 @@ def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
 
 def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
     """Return a row for each machine, and remarks about its policy and nodes."""
-    aside = [
-        f"{load.machine}: the owner's policy is disabled: {load.put_aside}"
+    remarks = [
+        f"{load.machine}: the owner's policy is disabled: {load.policy_disabled}"
         for load in machines
-        if load.put_aside
+        if load.policy_disabled
     ]
-    aside += [
+    remarks += [
         f"{load.machine}: an operator has switched from {load.configured_policy} to {load.policy}"
         for load in machines
-        if load.configured_policy not in ("", load.policy) and not load.put_aside
+        if load.configured_policy not in ("", load.policy) and not load.policy_disabled
     ]
-    aside += [
+    remarks += [
         f"{load.machine}: out of service: {numbers_text(each.nodes)}: {each.reason}"
         for load in machines
         for each in load.out_reasons
     ]
-    return aside + output.rows(
+    return remarks + output.rows(
         ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
         [
             (

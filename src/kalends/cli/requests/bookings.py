@@ -12,6 +12,7 @@ from msgspec import structs
 from kalends.cli.console import output, problems
 from kalends.cli.console.commands import all_of, section, server_command
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import agent_options, find, request_options, waiting_words, words
 from kalends.client.inputs.scripts import Agent
 from kalends.client.methods.request_calls import COPIES_MAX, PROMPT_S
@@ -93,7 +94,7 @@ booking_options = all_of(
     request_options.wait_options,
     _call(
         "--priority",
-        type=click.IntRange(-100, 100),
+        type=WholeNumber(-100, 100),
         default=0,
         show_default=True,
         metavar="N",
@@ -212,7 +213,7 @@ def _settled_copy(
 @click.argument("request")
 @request_options.when_options
 @booking_options
-@_call("--copies", type=click.IntRange(1, COPIES_MAX), default=1, show_default=True, metavar="N",
+@_call("--copies", type=WholeNumber(1, COPIES_MAX), default=1, show_default=True, metavar="N",
        help="Number of copies, booked one by one under the keys KEY-1 to KEY-N.")  # fmt: skip
 def book(
     settings: Settings,

@@ -152,7 +152,7 @@ def move(
                 lambda full, key: client.place_elsewhere(full, key=key, wait_s=wait_s),
             )  # fmt: skip
             return
-        start_s = client.start_s(to, where="--to")
+        start_s = client.start_after_move_s(id, to, where="--to")
         _send(
             settings, client, id, key, f"to start at {format_time(start_s, zone)}",
             lambda full, key: client.move(full, start_s, key=key, wait_s=wait_s),

@@ -14,6 +14,7 @@ from kalends.cli.console import output, problems, site_calls
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import request_options, words
 from kalends.cli.requests.waiting_words import to_approve_lines
 from kalends.contract.calls import (
@@ -49,7 +50,7 @@ Delayed = tuple[int, int]
     "--count",
     default=5,
     show_default=True,
-    type=click.IntRange(1, 100),
+    type=WholeNumber(1, 100),
     metavar="N",
     help="Number of starts.",
 )

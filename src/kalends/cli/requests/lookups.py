@@ -14,6 +14,7 @@ from kalends.cli.console import output, problems
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import request_options, waiting_words, words
 from kalends.cli.requests.waiting_words import waiting_listing
 from kalends.client.methods.listing_calls import ListState
@@ -38,7 +39,7 @@ STATES = [state for state in typing.get_args(ListState) if state]
 @click.option(
     "--everyone", is_flag=True, help="List the requests of all users; needs the scope audit."
 )
-@click.option("--count", default=100, show_default=True, type=click.IntRange(1, 10_000),
+@click.option("--count", default=100, show_default=True, type=WholeNumber(1, 10_000),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @click.option("--before", default="", metavar="ID", help="Last request of the previous page.")
 def list_requests(
@@ -146,11 +147,11 @@ def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
 
 @server_command("watch", "kalends watch", "kalends watch 5d0c1f2e --after 0 --count 1")
 @click.argument("id", required=False)
-@click.option("--after", type=click.IntRange(-1), default=-1, metavar="N",
+@click.option("--after", type=WholeNumber(-1), default=-1, metavar="N",
               help="Number of the last event already seen.  [default: events from now on]")  # fmt: skip
 @click.option(
     "--count",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     metavar="N",
     help="Number of events to print.  [default: no limit]",
 )

@@ -11,6 +11,7 @@ from kalends.cli.console import files, output
 from kalends.cli.console.commands import local_command
 from kalends.cli.console.progress import Bar
 from kalends.cli.console.settings import Settings
+from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.research.simulated import FILE
 from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, CheckReport, check
@@ -34,7 +35,7 @@ PROMISING: Final = {
 @click.argument("result", type=FILE)
 @click.option("--policy", default="any", show_default=True, metavar="NAME",
               help=f"Policy: {', '.join(POLICIES)}.")  # fmt: skip
-@click.option("--nodes", type=int, metavar="N",
+@click.option("--nodes", type=WholeNumber(), metavar="N",
               help="Number of nodes, e.g. 128.  [default: from the log's header]")  # fmt: skip
 @click.option("--machine", default="", metavar="SPEC",
               help="Topology instead of --nodes, e.g. mesh2d:32x32:4x4.")  # fmt: skip

@@ -162,7 +162,11 @@ def run(
         for name in names:
             bar.begin(name)
             provenance = provenance_of(
-                workload, name, command=commands[name], **{**options, "nodes": nodes}
+                workload,
+                name,
+                command=commands[name],
+                predict=predict,
+                **{**options, "nodes": nodes},
             )
             if predict:
                 from kalends.simulation.prediction_accuracy import Accounts

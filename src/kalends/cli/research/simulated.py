@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import click
 
 from kalends.cli.console.commands import all_of, section
+from kalends.cli.console.whole_numbers import WholeNumber
 
 if TYPE_CHECKING:
     from kalends.simulation.source import Workload
@@ -52,11 +53,11 @@ workload_options = all_of(
         "poisson:interarrival=100,run=exp(170).",
     ),
     _workload(
-        "--jobs", type=click.IntRange(1), metavar="N",
+        "--jobs", type=WholeNumber(1), metavar="N",
         help=f"Number of generated jobs.  [default: {JOBS}]",
     ),
     _workload(
-        "--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed, e.g. 42."
+        "--seed", type=WholeNumber(), default=0, show_default=True, metavar="N", help="Random seed, e.g. 42."
     ),
     _workload(
         "--estimates", type=click.Choice(["user", "exact", "filled"]), default="user", show_default=True,
@@ -80,7 +81,7 @@ workload_options = all_of(
 
 machine_options = all_of(
     _machine(
-        "--nodes", type=int, metavar="N",
+        "--nodes", type=WholeNumber(), metavar="N",
         help="Number of nodes, e.g. 128.  [default: from the log's header]",
     ),
     _machine(
@@ -105,7 +106,7 @@ machine_options = all_of(
 sweep_options = all_of(
     _sweep("--loads", metavar="X[,X...]", help="Load factors, e.g. 0.9,1,1.1.  [default: 1]"),
     _sweep(
-        "--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N",
+        "--repeat", type=WholeNumber(1, 10_000), default=1, show_default=True, metavar="N",
         help="Number of replays, with shifted submit times, of each policy and load.",
     ),
     _sweep(
@@ -113,7 +114,7 @@ sweep_options = all_of(
         help="Maximum random shift of submit times, e.g. 5m.  [default: none]",
     ),
     _sweep(
-        "--cores", type=click.IntRange(1, 4096), metavar="N", help="CPU cores of a sweep.  [default: all]"
+        "--cores", type=WholeNumber(1, 4096), metavar="N", help="CPU cores of a sweep.  [default: all]"
     ),
     _sweep("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, e.g. tcp://head:8786."),
 )  # fmt: skip

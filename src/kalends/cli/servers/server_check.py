@@ -14,6 +14,8 @@ import msgspec
 from kalends.cli.servers.server import part_of, read_configuration
 from kalends.core.errors import KalendsError
 from kalends.core.times import format_time
+from kalends.resource_servers.setup.assembly import calendars_of
+from kalends.resource_servers.setup.bookable import is_bookable
 from kalends.resource_servers.setup.machine_check import check_machines_here
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import (
@@ -39,8 +41,8 @@ class ConfigurationCheck(msgspec.Struct):
     problems: list[str] = []
 
 
-def check_configuration_file(path: Path, zone: ZoneInfo) -> ConfigurationCheck:
-    """Check the file `path` and all that it names; starts nothing and writes nothing."""
+def check_configuration_file(path: Path, zone: ZoneInfo, now_s: int) -> ConfigurationCheck:
+    """Check the file `path` and all that it names, at `now_s`; starts nothing and writes nothing."""
     found = ConfigurationCheck()
     try:
         configuration = read_configuration(path)
@@ -50,7 +52,7 @@ def check_configuration_file(path: Path, zone: ZoneInfo) -> ConfigurationCheck:
     for role in ("site", "broker", "virtual"):
         section: Section | None = getattr(configuration, role)
         if section is not None:
-            _check_server(found, configuration, role, section, zone)
+            _check_server(found, configuration, role, section, zone, now_s)
     return found
 
 
@@ -60,6 +62,7 @@ def _check_server(
     role: str,
     section: Section,
     zone: ZoneInfo,
+    now_s: int,
 ) -> None:
     try:
         part = part_of(role, configuration)
@@ -71,6 +74,8 @@ def _check_server(
     found.serves += [f"  {each}" for each in _contents(section)]
     found.risks += token_risks(section)
     found.warnings += _unbookable(section)
+    if isinstance(section, SiteConfiguration):
+        found.warnings += _closed(section, zone, now_s)
     _check_certificate(found, part, zone)
     runs = False
     if isinstance(section, SiteConfiguration | BrokerConfiguration):
@@ -120,6 +125,20 @@ def _unbookable(section: Section) -> Iterator[str]:
         yield f"no user can book at {section.name}: none of its keys has the scope use"
     elif isinstance(section, BrokerConfiguration) and not section.sites:
         yield f"no user can book at {section.name}: it has no sites ([[broker.sites]])"
+
+
+def _closed(site: SiteConfiguration, zone: ZoneInfo, now_s: int) -> Iterator[str]:
+    """Yield the resources at which the rules leave no time to book, as far ahead as bookings are accepted."""
+    given = {f"{site.name}/{each.name}": each for each in site.resources}
+    for name, calendar in calendars_of(site).items():
+        info, access = calendar.info, given[name].access
+        locked = not access or any(rule.may == "lock" for rule in access)
+        if locked and not info.advisory and not is_bookable(calendar, now_s):
+            until = format_time(now_s + info.horizon_s, zone)
+            yield (
+                f"no user can book {name} until {until}, the horizon: its hours, blackouts, limits "
+                "and access rules leave no time"
+            )
 
 
 def _key_line(key: KeyConfiguration) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from kalends.core.errors import InvalidInput
-from kalends.core.times import check_time, zone_named
-from kalends.core.zone_names import candidates_text, zones_showing
+from kalends.core.times import check_time
+from kalends.core.zone_names import given_zone, zone_named
 
 _LOCALTIME = Path("/etc/localtime")
 
@@ -17,24 +17,10 @@ _LOCALTIME = Path("/etc/localtime")
 def as_datetime(time_s: int, zone: str = "UTC") -> datetime:
     """Return `time_s` (seconds UTC) as an aware datetime in `zone` (an IANA name).
 
-    Raises `InvalidInput` for an unknown zone, and for a time that is not between 1970 and 3000.
+    Raises `InvalidInput` for an unknown zone or an abbreviation (EST), and for a time that is not between
+    1970 and 3000.
     """
-    return datetime.fromtimestamp(check_time(time_s, where="time_s"), zone_named(zone))
-
-
-def reader_zone(name: str) -> ZoneInfo:
-    """Return the zone in which a person wants to read and write times.
-
-    Raises `InvalidInput` for an unknown zone, and for an abbreviation that stands for several (CET, EST).
-    """
-    zone = zone_named(name)
-    if name not in ("UTC", "GMT") and len(zones_showing(name)) > 1:
-        raise InvalidInput(
-            f"{name} is an abbreviation of several time zones",
-            where="zone",
-            remedy=f"write the zone's name instead: {candidates_text(name)}",
-        )
-    return zone
+    return datetime.fromtimestamp(check_time(time_s, where="time_s"), given_zone(zone))
 
 
 def local_zone() -> ZoneInfo:

@@ -16,7 +16,7 @@ from kalends.batch.job_watch import JobWatch
 from kalends.batch.kept_state import KeptStates
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
-from kalends.batch.queue_breaks import QueueBreaks, put_aside
+from kalends.batch.queue_breaks import QueueBreaks, disabled_words
 from kalends.batch.service import QueueService
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.terms import terms_of_all
@@ -81,7 +81,7 @@ class SiteMachines:
         self._repeated: list[asyncio.Task[None]] = []
         """What is looked at again and again in this life."""
         self._reserved: dict[str, list[ReservedTime]] = {}
-        self.aside: dict[str, str] = {}
+        self.disabled: dict[str, str] = {}
         """Machines whose queues do not work, with the reason: the rest of the site goes on."""
         self._breaks = QueueBreaks()
         self._begun = False
@@ -110,23 +110,23 @@ class SiteMachines:
         await self._runners.close()
 
     def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
-        """Rebuild the queues from the store, except disabled ones (`aside`).
+        """Rebuild the queues from the store, except disabled ones (`disabled`).
 
         Raises `Unavailable`.
         """
         connection = store.file.connection
         self._runners.named_by(store.past.first_life)
         queues = {}
-        self.aside = self._breaks.too_many(now.monotonic_ms)
+        self.disabled = self._breaks.too_many(now.monotonic_ms)
         for name, terms in self.terms.items():
-            if name in self.aside:
+            if name in self.disabled:
                 continue
             ms_max = self._rules[name].policy_ms_max
             try:
                 queues[name] = self._states.restored(name, terms, connection, now.wall_s, ms_max)
             except Exception as error:
-                self._logger.error("machine_put_aside", machine=name, exc_info=error)
-                self.aside[name] = str(error)
+                self._logger.error("machine_disabled", machine=name, exc_info=error)
+                self.disabled[name] = str(error)
         self._reserved = {
             name: reserved_after(connection, name, queue.last_s) for name, queue in queues.items()
         }
@@ -143,12 +143,12 @@ class SiteMachines:
     def begin_life(self, engine: SiteEngine, queues: Mapping[str, BatchQueue]) -> None:
         """The store was opened: jobs and calendar are brought together, and everything goes on.
 
-        Raises `Unavailable` if a queue breaks at once, and has been put `aside` for that.
+        Raises `Unavailable` if a queue breaks at once, and has been `disabled` for that.
         """
         ledger, now = JobLedger(engine), self._moment()
         for name in self.terms:
-            self._reported(f"machine {name}", put_aside(name, self.aside.get(name, "")))
-        for name in self.aside:
+            self._reported(f"machine {name}", disabled_words(name, self.disabled.get(name, "")))
+        for name in self.disabled:
             # Jobs may run there, of which the calendar knows nothing.
             nodes = engine.participant.book.calendars[name].info.capacity
             ledger.moved(name, (), partial(tuple, [(now.wall_s, TIME_S_MAX, nodes)]), None)
@@ -226,7 +226,7 @@ class SiteMachines:
         if self._begun:
             self._breaks.add(machine, str(error), self._moment().monotonic_ms)
         else:
-            self.aside[machine] = str(error)
+            self.disabled[machine] = str(error)
         return engine.broken(error)
 
     def _claims_moved(self, service: QueueService, placed: Iterable[Placed]) -> None:
@@ -384,7 +384,7 @@ class SiteMachines:
 
     def _is_over(self, machine: str, number: int) -> bool:
         """Whether the queue knows the job, and its end."""
-        if self._service is None or machine in self.aside:
+        if self._service is None or machine in self.disabled:
             return False
         table = self.queues[machine].flow.table
         return number < table.next_number and number not in table.jobs
@@ -393,7 +393,7 @@ class SiteMachines:
         return await self._runners.attach(machine, attempt)
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
-        if self._service is None or machine in self.aside:
+        if self._service is None or machine in self.disabled:
             return
         with contextlib.suppress(Unavailable):  # It is heard again in the next life.
             self._service.step(machine, step)

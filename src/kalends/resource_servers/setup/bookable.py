@@ -1,10 +1,18 @@
-"""Whether anything can ever be booked: the grain of a resource against its hours and limits."""
+"""Whether anything can be booked: the grain against hours and limits, and all rules from now on."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from kalends.calendars import Limit, OwnerRules, Recurrence, Windows, first_clash_of_any
+from kalends.calendars import (
+    AccessRule,
+    Limit,
+    OwnerRules,
+    Recurrence,
+    ResourceCalendar,
+    Windows,
+    first_clash_of_any,
+)
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.grains import Grain, grain_of
@@ -43,6 +51,23 @@ def check_bookable(info: ResourceInfo, hours: tuple[Recurrence, ...], rules: Own
         )
 
 
+def is_bookable(calendar: ResourceCalendar, now_s: int) -> bool:
+    """Return whether a user whom the rules name could book a grain of the empty `calendar` from `now_s` on.
+
+    It looks as far ahead as the owner accepts bookings.
+    """
+    users = [_meant(rule) for rule in calendar.access.rules]
+    users += [_meant(rule) for rule in calendar.rules.limits.rules]
+    groups = {group for user in users for group in user.groups}
+    length_s, start = calendar.info.grain_s, calendar.grain.ceil(now_s)
+    end = calendar.grain.floor(now_s + calendar.info.horizon_s)
+    return any(
+        calendar.access.may_ever(user, "lock")
+        and calendar.earliest_fit(user, 1, length_s, start, end, now_s) is not None
+        for user in dict.fromkeys([Principal("-"), Principal("-", tuple(sorted(groups))), *users])
+    )
+
+
 def check_fits(info: ResourceInfo, hours: tuple[Recurrence, ...], where: str) -> None:
     """Raise `InvalidInput` if no window of `hours` has room for a slot of one grain."""
     first = first_clash_of_any(hours, _EVERY_DAY, _FROM_S) if hours else None
@@ -63,7 +88,7 @@ def _has_room(grain: Grain, start: int, end: int) -> bool:
     return grain.end_of(grain.ceil(start), grain.seconds) <= end
 
 
-def _meant(rule: Limit) -> Principal:
+def _meant(rule: Limit | AccessRule) -> Principal:
     kind, _, name = rule.who.partition(":")
     return Principal("-", (name,)) if kind == "group" else Principal(name or "-")
 

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import zoneinfo
-
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.zone_names import near_zones
-
-
-def check_zone(zone: str, where: str) -> None:
-    if zone not in zoneinfo.available_timezones():
-        raise InvalidInput(
-            f"unknown time zone {zone[:64]!r}", where=where, remedy=near_zones(zone[:64])
-        )
 
 
 def check_at_most(length_s: int, length_s_max: int, where: str) -> None:

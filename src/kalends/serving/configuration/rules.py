@@ -12,7 +12,8 @@ from kalends.core import identifiers, limits
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.core.resources import AttributeValue
-from kalends.serving.configuration.checks import check_at_most, check_unique, check_zone
+from kalends.core.zone_names import given_zone
+from kalends.serving.configuration.checks import check_at_most, check_unique
 from kalends.serving.configuration.sections import (
     AttributeName,
     ClockTime,
@@ -154,7 +155,7 @@ def check_resources(
                 remedy="give it another name",
             )
         check_at_most(resource.grain_s, 86_400, f"{where}.grain")
-        check_zone(resource.zone, f"{where}.zone")
+        given_zone(resource.zone, where=f"{where}.zone")
         _check_hours(resource.hours, f"{where}.hours")
         _check_blackouts(resource.blackouts, f"{where}.blackouts")
         for number, rule in enumerate(resource.access):
@@ -171,7 +172,7 @@ def _check_blackouts(blackouts: tuple[BlackoutConfiguration, ...], where: str) -
     for index, blackout in enumerate(blackouts):
         here = f"{where}[{index}]"
         if blackout.zone:
-            check_zone(blackout.zone, f"{here}.zone")
+            given_zone(blackout.zone, where=f"{here}.zone")
         _check_hours(blackout.hours, f"{here}.hours")
         if bool(blackout.begins) != bool(blackout.ends) or not (blackout.begins or blackout.hours):
             raise InvalidInput(
@@ -184,4 +185,4 @@ def _check_blackouts(blackouts: tuple[BlackoutConfiguration, ...], where: str) -
 def _check_hours(hours: tuple[HoursConfiguration, ...], where: str) -> None:
     for index, times in enumerate(hours):
         if times.zone:
-            check_zone(times.zone, f"{where}[{index}].zone")
+            given_zone(times.zone, where=f"{where}[{index}].zone")

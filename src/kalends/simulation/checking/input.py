@@ -52,18 +52,15 @@ def read_requests(
 ) -> list[LoggedJob]:
     """Return the jobs of a log that `nodes` nodes can run, in order of submission (SC'15 filter)."""
     found = []
-    known: set[int] = set()
+    known: dict[int, bool] = {}
     for line, words in _job_lines(path):
         job, allocated, requested = (_whole(words[at], path, line) for at in (0, 4, 7))
         submit_s = _logged(words[1], path, line, ticks, up=False)
         run_s, time_s = (_logged(words[at], path, line, ticks, up=True) for at in (3, 8))
+        part = words[_STATUS] in _PARTS
         if job in known:
-            raise InvalidInput(
-                f"job {job} occurs twice",
-                where=f"{path}, line {line}",
-                remedy="give each job a number of its own, or leave the line out",
-            )
-        known.add(job)
+            raise _twice(job, path, line, part=part, after_part=known[job])
+        known[job] = part
         if max(allocated, requested) > nodes or max(allocated, requested) <= 0 or run_s <= 0:
             continue
         logged_s = max(time_s, 0)
@@ -84,13 +81,36 @@ def read_requests(
     return sorted(found, key=lambda request: request.submit_s)
 
 
+def _twice(job: int, path: Path, line: int, *, part: bool, after_part: bool) -> InvalidInput:
+    remedy = "put the line for the whole job before those for its parts, or leave it out"
+    if part:
+        detail = f"a part of job {job}, which does not follow the line for the whole job"
+    elif after_part:
+        detail = f"the line for the whole job {job} follows that for a part of it"
+    else:
+        detail = f"job {job} occurs twice"
+        remedy = "give each job a number of its own, or leave the line out"
+    return InvalidInput(detail, where=f"{path}, line {line}", remedy=remedy)
+
+
 def _job_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines about whole jobs: those about parts of the job before them are passed over."""
+    """Yield the lines about whole jobs: those about parts of the job before them are passed over.
+
+    A line about the last part (3 or 4) is that for the whole job if it is the only one. Raises `InvalidInput`
+    for another part (2) without such a line before it.
+    """
     whole = ""
     for line, words in _swf_lines(path):
-        if words[_STATUS] not in _PARTS or words[0] != whole:
-            whole = words[0]
-            yield line, words
+        if words[_STATUS] in _PARTS and words[0] == whole:
+            continue
+        whole = words[0]
+        if words[_STATUS] == "2":
+            raise InvalidInput(
+                f"a part of job {whole}, which has no line for the whole job before it",
+                where=f"{path}, line {line}",
+                remedy="put a line with status 0 or 1, and the sum of the run times, before the parts",
+            )
+        yield line, words
 
 
 def _logged(word: str, path: Path, line: int, ticks: Ticks, *, up: bool) -> int:

@@ -163,7 +163,7 @@ class WorkloadLog:
         self._refuse_or_skip(
             line,
             InvalidInput(
-                f"a part of job {job}, which has no line for the whole job",
+                f"a part of job {job}, which has no line for the whole job before it",
                 where=f"line {line}, status",
                 remedy="put a line with status 0 or 1, and the sum of the run times, before the parts",
             ),
@@ -176,14 +176,7 @@ class WorkloadLog:
         start = 0
         while (at := start + self._numbers.add(numbers[start:])) < len(numbers):
             line = block.lines[at]
-            self._refuse_or_skip(
-                line,
-                InvalidInput(
-                    f"job {numbers[at]} occurs twice",
-                    where=f"line {line}, job",
-                    remedy="give each job a number of its own, or leave the line out",
-                ),
-            )
+            self._refuse_or_skip(line, _twice(line, block.rows[at], block.rows[max(at - 1, 0)]))
             block.remove(at)
             del numbers[at]
             start = at
@@ -358,6 +351,22 @@ class ResultWriter:
         """Write what still waits for a job that never ended. The stream stays open."""
         while self._early:
             self._stream.write(heappop(self._early)[1])
+
+
+def _twice(line: int, row: Row, before: Row) -> InvalidInput:
+    """Return the error for a job with the number of another one, or for a line in a wrong place."""
+    where, remedy = (
+        "status",
+        "put the line for the whole job before those for its parts, or leave it out",
+    )
+    if str(row[STATUS]) in PARTS:
+        detail = f"a part of job {row[0]}, which does not follow the line for the whole job"
+    elif before[0] == row[0] and str(before[STATUS]) in PARTS:
+        detail = f"the line for the whole job {row[0]} follows that for a part of it"
+    else:
+        where, remedy = "job", "give each job a number of its own, or leave the line out"
+        detail = f"job {row[0]} occurs twice"
+    return InvalidInput(detail, where=f"line {line}, {where}", remedy=remedy)
 
 
 def _result_line(job: SimulatedJob) -> str:

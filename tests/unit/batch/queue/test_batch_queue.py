@@ -669,7 +669,7 @@ def test_a_policy_that_promises_nothing_can_make_its_plan_anew_too() -> None:
     assert room.phase(waiting) == "queued"
 
 
-def test_a_policy_that_takes_too_long_is_put_aside_for_good_and_no_job_is_lost() -> None:
+def test_a_policy_that_takes_too_long_is_disabled_for_good_and_no_job_is_lost() -> None:
     calls = 0
 
     def watch(call: Callable[[], None]) -> None:
@@ -700,7 +700,7 @@ def test_a_policy_that_takes_too_long_is_put_aside_for_good_and_no_job_is_lost()
     assert calls > told, "it decides again"
 
 
-def test_a_policy_that_leaves_jobs_waiting_on_an_empty_machine_for_ever_is_put_aside() -> None:
+def test_a_policy_that_leaves_jobs_waiting_on_an_empty_machine_for_ever_is_disabled() -> None:
     terms = f.Terms(machine="pool:4", policy="erring_policies:Idle")
     queue = BatchQueue("lab/box", terms, 1_000)
     job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
@@ -732,7 +732,7 @@ def test_a_policy_may_leave_the_machine_empty_until_it_wants_to_look_again() -> 
         ("builtins:int", "int raised TypeError"),
     ],
 )
-def test_a_class_that_is_no_policy_is_put_aside_before_any_job_waits(
+def test_a_class_that_is_no_policy_is_disabled_before_any_job_waits(
     policy: str, fault: str
 ) -> None:
     queue = BatchQueue("lab/box", f.Terms(machine="pool:4", policy=policy), 1_000)

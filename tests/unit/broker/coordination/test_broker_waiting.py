@@ -341,6 +341,7 @@ def test_a_recall_is_answered_by_giving_back_while_not_all_is_held() -> None:
     broker.sent()
     broker.receive("here", m.Recall(rid=rid, att=2, left_ms=3_000))
     assert of_kind(broker, m.Give) == [("here", m.Give(rid=rid, att=2, hold_ids=(12,)))]
+    assert "keeps its place in the queue" in broker.case(rid).record.trail[-1].detail
     broker.receive("there", grant(rid, 22))
     assert broker.case(rid).phase == "holding"
     broker.receive("here", grant(rid, 13))

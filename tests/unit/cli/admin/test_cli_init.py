@@ -305,6 +305,23 @@ def test_folders_that_the_services_user_cannot_enter_are_found() -> None:
         assert closed_to_others([closed / "inside" / "python"]) == ()
 
 
+def test_a_check_is_silent_about_a_resource_that_somebody_can_book(folder: Path) -> None:
+    set_up_both()
+    file = folder / "ctc/ctc.toml"
+    before = file.read_text()
+    weekend = '{ rrule = "FREQ=WEEKLY;BYDAY=SA,SU", start = "00:00", duration = "24h" }'
+    for rules in (
+        f"hours = [{weekend}]",
+        f'access = [{{ who = "group:lab", may = "lock", hours = [{weekend}] }}]',
+        f'grain = "1d"\nblackouts = [{{ reason = "quiet", hours = [{weekend}] }}]',
+        'limits = [{ who = "group:lab", ahead = "5d" }, { who = "everyone", ahead = "1s" }]',
+    ):
+        file.write_text(before.replace("capacity = 128", f"capacity = 128\n{rules}"))
+        found = json.loads(run("serve", "--check", str(file), "--json").stdout)["data"]
+        assert not [each for each in found["warnings"] if "no user can book" in each], rules
+        assert "ctc/sp2" in str(found["serves"]), found
+
+
 def test_a_check_finds_a_server_at_which_no_user_can_book(folder: Path) -> None:
     set_up_both()
     for text, change, told in (
@@ -312,6 +329,15 @@ def test_a_check_finds_a_server_at_which_no_user_can_book(folder: Path) -> None:
          "no broker has a key here"),
         ("ctc", ("capacity = 128", "capacity = 128\naccess = [{ who = \"everyone\", may = \"see\" }]"),
          "no user can book ctc/sp2"),
+        ("ctc", ("capacity = 128", "capacity = 128\nblackouts = [{ reason = \"moving\", hours = "
+                 "[{ rrule = \"FREQ=DAILY\", start = \"00:00\", duration = \"24h\" }] }]"),
+         "no user can book ctc/sp2 until"),
+        ("ctc", ("capacity = 128", "capacity = 128\nhours = [{ rrule = \"FREQ=DAILY;UNTIL=20260301\", "
+                 "start = \"08:00\", duration = \"8h\" }]"),
+         "no user can book ctc/sp2 until"),
+        ("ctc", ("capacity = 128", "capacity = 128\naccess = [{ who = \"group:lab\", may = \"lock\", hours = "
+                 "[{ rrule = \"FREQ=DAILY;UNTIL=20260301\", start = \"08:00\", duration = \"8h\" }] }]"),
+         "no user can book ctc/sp2 until"),
         ("npaci", ("[[broker.sites]]\nname = \"ctc\"\nurl = \"https://ctc.example:7101\"", ""),
          "it has no sites"),
     ):  # fmt: skip

@@ -421,6 +421,16 @@ def test_the_command_in_a_result_names_a_log_that_looks_like_an_option(run: Run,
     assert data(run(*command[2:], "--json"))[0]["provenance"] == first
 
 
+def test_a_result_with_predictions_says_so(run: Run) -> None:
+    words = ("tiny.swf", "--predict", "--json")
+    provenance = data(run(*words))[0]["provenance"]
+    assert provenance["options"]["predict"] is True
+    assert "--predict" in provenance["command"]
+    assert (
+        data(run(*shlex.split(provenance["command"])[2:], "--json"))[0]["provenance"] == provenance
+    )
+
+
 def test_every_result_says_what_made_it(run: Run, log: Path) -> None:
     sha256 = hashlib.sha256(log.read_bytes()).hexdigest()
     words = ("tiny.swf", "--policy", "fcfs", "--estimates", "exact")
@@ -581,6 +591,7 @@ def test_predict_says_how_good_the_predicted_starts_were_and_changes_nothing(run
         del before[name], after[name]
     commands = [each["provenance"].pop("command") for each in (before, after)]
     assert ["--predict" in command for command in commands] == [False, True]
+    assert after["provenance"]["options"].pop("predict") is True
     assert before == after
     shown = run("--predict", str(EXCERPT)).stdout
     assert f"easy: of {found['predicted']:,} jobs that had to wait, " in shown

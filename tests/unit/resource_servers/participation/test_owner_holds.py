@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.protocol_support import HERE, Site, commit, prepare, visit, vote, want
+from tests.protocol_support import DAY, HERE, Site, commit, prepare, visit, vote, want
 
 from kalends.calendars import Limit, UsageShare
 from kalends.contract import messages as m
@@ -71,3 +71,21 @@ def test_a_move_within_a_week_needs_no_more_of_the_share() -> None:
     voted = site.answer(prepare(2, new))
     assert isinstance(voted, m.Voted)
     assert voted.vote == "yes"
+
+
+def test_what_has_run_of_a_reservation_that_moves_is_nobody_elses_between_promise_and_commit() -> (
+    None
+):
+    """At the commit it is used: what others were given of it meanwhile would be too much."""
+    site = site_with(Limit("two hours", "everyone", share=UsageShare(unit_s=2 * HOUR)))
+    site.receive(vote(1, want("pool", 0, HOUR)))
+    (held,) = site.ids(1)
+    site.receive(commit(1, held))
+    site.ms += (DAY + HOUR - 60) * 1_000
+    site.receive(vote(2, want("pool", 2 * HOUR, 3 * HOUR), replaces=1))
+    (moved,) = site.ids(2)
+    assert codes(site.answer(visit(3, want("pool", 4 * HOUR, 5 * HOUR)))) == [RefusalCode.SHARE]
+    site.restart()
+    assert codes(site.answer(visit(3, want("pool", 4 * HOUR, 5 * HOUR)))) == [RefusalCode.SHARE]
+    site.receive(commit(2, moved))
+    assert codes(site.answer(visit(3, want("pool", 4 * HOUR, 5 * HOUR)))) == [RefusalCode.SHARE]

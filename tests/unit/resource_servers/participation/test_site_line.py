@@ -173,6 +173,8 @@ def test_a_recall_that_nobody_answers_ends_the_hold_and_its_holder_waits() -> No
     assert (renewed.rid, renewed.lost, renewed.kept) == (rid(2), ids, ())
     assert about(effects, m.Grant) == [1]
     assert waiting(site) == [rid(2)]
+    (refusal,) = visited(site.receive(line_up(2, HOUR))).refusals
+    assert "an older request has the slot; this one keeps its place in the queue" in refusal.detail
 
 
 def test_the_recall_of_an_older_attempt_ends_no_hold_of_a_newer_one() -> None:
@@ -229,6 +231,17 @@ def test_a_gift_that_comes_after_the_deadline_changes_nothing() -> None:
     site.advance(RECALL_MS)
     assert not site.receive(give(2, *ids)).sends
     assert waiting(site) == [rid(2)]
+
+
+def test_a_gift_of_an_earlier_attempt_changes_nothing() -> None:
+    site = Site()
+    site.receive(line_up(2, HOUR))
+    ids = site.ids(2)
+    site.receive(line_up(2, HOUR, att=2))
+    assert site.ids(2) == ids
+    site.receive(line_up(1, HOUR))
+    site.receive(give(2, *ids))
+    assert site.states(2) == ["held"]
 
 
 def test_a_part_of_a_hold_is_not_given_back() -> None:

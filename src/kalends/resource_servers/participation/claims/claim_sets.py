@@ -102,6 +102,8 @@ class Stake(msgspec.Struct, gc=False):
     """What of it was put before the owner, and what was said."""
     used: tuple[Want, ...] = ()
     """What had passed of it when it was cancelled or replaced, beyond what took its place: it counts."""
+    passed: tuple[Want, ...] = ()
+    """Used part of the reservation that it replaces, at the promise and beyond its own slots: it counts."""
     nodes_out: dict[str, SlotLack] = {}
     """By resource, what cannot be used of its slots that have begun: as it was reported last."""
 

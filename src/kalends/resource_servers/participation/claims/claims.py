@@ -130,6 +130,7 @@ class Claims:
 
         Where a batch system has to grant them first, they are intended.
         """
+        self._note_passed(stake, now)
         full = self.book.occupy(stake, "prepared", None)
         if not full:
             self._promise_or_intend(stake, "visit-vote", now)
@@ -144,8 +145,16 @@ class Claims:
         self.promise_held(stake, "prepare", now)
 
     def promise_held(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
+        self._note_passed(stake, now)
         self.book.restate(stake, "prepared", None)
         self._promise_or_intend(stake, event, now)
+
+    def _note_passed(self, stake: Stake, now: Moment) -> None:
+        """Note the used part of the reservation that `stake` replaces: from the promise on it counts."""
+        old = self.book.stakes.get(stake.replaces) if stake.replaces else None
+        if old is not None and old.has("locked"):
+            pieces = passed_of(old.claims, now.wall_s, stake.claims)
+            stake.passed = tuple(m.Want(*piece) for piece in pieces)
 
     def _promise_or_intend(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
         if self.provisions.backs(stake):

@@ -80,7 +80,7 @@ class Usage:
         """
         if not self._calendars:
             return
-        self._note(stake.rid, self._beyond(stake.principal, stake.claims, state, standing))
+        self._note(stake.rid, self._counted(stake, state, standing))
         ends = _ends_of(stake.claims, self._noted.get(stake.rid, Amounts()), standing)
         if ends:
             self._ends_of[stake.rid] = ends
@@ -129,7 +129,7 @@ class Usage:
         """Why limits do not allow `wants` besides what is used by now; what counts for `rid` is left out."""
         if not self._calendars:
             return []
-        claims = [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
+        claims = _claims_of(wants)
         own = self._noted.get(rid, Amounts())
         passed = [Claim(0, *piece) for piece in passed_of(standing, now_s, claims)]
         wanted = self._beyond(principal, claims, "prepared", standing, passed)
@@ -213,7 +213,7 @@ class Usage:
         together: Amounts = Counter()
         noted = 0
         for stake, state, standing in stakes:
-            amounts = self._beyond(stake.principal, stake.claims, state, standing)
+            amounts = self._counted(stake, state, standing)
             assert amounts == self._noted.get(stake.rid, Amounts()), (stake, amounts)
             noted += bool(amounts)
             together.update(amounts)
@@ -228,6 +228,11 @@ class Usage:
             ends = self._ends[account]
             assert sum(amount for _, _, amount in ends) == together[account], (account, ends)
         assert self._ends.keys() == set(_of_standing(together))
+
+    def _counted(self, stake: Stake, state: State, standing: Sequence[Claim]) -> Amounts:
+        """Amounts of `stake` beyond `standing`, and of the used part of `standing` once it is promised."""
+        passed = _claims_of(stake.passed) if standing else []
+        return self._beyond(stake.principal, stake.claims, state, standing, passed)
 
     def _beyond(
         self,
@@ -246,8 +251,7 @@ class Usage:
         return amounts - self._sum(principal, standing, "locked") if amounts else amounts
 
     def _sum_of_used(self, stake: Stake) -> Amounts:
-        claims = [Claim(0, each.resource, each.start, each.end, each.units) for each in stake.used]
-        return self._sum(stake.principal, claims, "used")
+        return self._sum(stake.principal, _claims_of(stake.used), "used")
 
     def _sum(
         self, principal: Principal, claims: Iterable[Claim], state: State | Literal["used"]
@@ -273,6 +277,10 @@ class Usage:
                     account = Account(claim.resource, user, rule, week)
                     amounts[account] += claim.units * length_s
         return amounts
+
+
+def _claims_of(wants: Iterable[Want]) -> list[Claim]:
+    return [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
 
 
 def _of_standing(amounts: Amounts) -> list[Account]:

@@ -292,7 +292,8 @@ class WoundWait:
         if holder is None or holder.visit is None or not holder.visit.queue:
             return
         needs = tuple(self.book.needs(self.admission.stake_for(holder.asker, None, holder.visit)))
-        refusal = self.here.refusal(RefusalCode.HELD, "an older request asked for the slot")
+        detail = "an older request has the slot; this one keeps its place in the queue and needs no new call"
+        refusal = self.here.refusal(RefusalCode.HELD, detail)
         place = self._place(holder.asker, holder.visit, needs, (refusal,), now, yielded=True)
         self.line.put(place)
 

@@ -39,7 +39,7 @@ def spoil(path: Path) -> int:
     return spoilt.number
 
 
-async def test_a_machine_whose_journal_cannot_be_followed_is_put_aside_and_the_site_begins(
+async def test_a_machine_whose_journal_cannot_be_followed_is_disabled_and_the_site_begins(
     laboratory: Laboratory,
 ) -> None:
     store = laboratory.marks.with_name("lab.sqlite")
