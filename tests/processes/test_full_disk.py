@@ -146,7 +146,7 @@ async def refusal(client: kalends.Client, terms: str, at: int) -> Unavailable:
 
     async def attempt() -> Unavailable | None:
         try:
-            booked = await client.book(terms, at=at, duration="10m")
+            booked = await client.book(terms, at=at, duration="10m", patience="none")
         except Unavailable as error:
             return error if error.refusals else None
         assert (await client.cancel(booked.id)).state == "cancelled"
