@@ -24,7 +24,7 @@ from benchmarks.polled_sites import KnownOdds, PolledSites, SiteNature, looks
 
 from kalends.broker.planning.polling.delays import Lognormal
 from kalends.broker.planning.polling.model import MESSAGE_MS, best, retried_costs, round_costs
-from kalends.cli.requests.polls import poll_lines
+from kalends.cli.requests.find import poll_lines
 from kalends.contract.calls import PollPoint, PollView
 
 DELAY = Lognormal(80.0, 0.6)

@@ -1,7 +1,7 @@
-"""The command line: ``kalends COMMAND``. Each command is a small module, loaded when it is used.
+"""The command line: ``kalends COMMAND``. A command is loaded when it is used, from the module of its noun.
 
-A command's module holds it under the name `command`. The groups and summaries below keep ``--help`` and
-``--version`` from loading any command; a test compares them with the commands themselves.
+The groups and summaries below keep ``--help`` and ``--version`` from loading any command; a test compares
+them with the commands themselves.
 """
 
 from __future__ import annotations
@@ -14,60 +14,75 @@ import click
 
 from kalends import __version__
 from kalends.cli.console.commands import group_options
-from kalends.cli.console.groups import LazyGroup
+from kalends.cli.console.groups import LazyGroup, Listed
 from kalends.cli.console.settings import Settings
 
-COMMANDS = {
+COMMANDS: Listed = {
     "Booking": {
-        "find": "Find possible starts; book nothing.",
-        "book": "Book every part of a request, or nothing.",
-        "hold": "Hold slots until they are locked or released.",
-        "lock": "Lock all slots that a request holds.",
-        "release": "Release all slots that a request holds.",
+        "find": ("requests.find:find", "Find possible starts; book nothing."),
+        "book": ("requests.bookings:book", "Book every part of a request, or nothing."),
+        "hold": ("requests.bookings:hold", "Hold slots until they are locked or released."),
+        "lock": ("requests.changes:lock", "Lock all slots that a request holds."),
+        "release": ("requests.changes:release", "Release all slots that a request holds."),
     },
     "Looking up": {
-        "resources": "List the resources that can be booked.",
-        "sites": "List the sites that a broker knows, and how they bid for jobs.",
-        "calendar": "Draw the calendar of a resource.",
-        "list": "List your requests, newest first.",
-        "show": "Show one request, by id or by key.",
-        "why": "Explain what happened to a request.",
-        "watch": "Follow the events of your requests.",
-        "notify": "Manage the addresses for notices.",
+        "resources": ("resources:resources", "List the resources that can be booked."),
+        "sites": (
+            "resources:sites",
+            "List the sites that a broker knows, and how they bid for jobs.",
+        ),
+        "calendar": ("resources:calendar", "Draw the calendar of a resource."),
+        "list": ("requests.lookups:list_requests", "List your requests, newest first."),
+        "show": ("requests.lookups:show", "Show one request, by id or by key."),
+        "why": ("requests.lookups:why", "Explain what happened to a request."),
+        "watch": ("requests.lookups:watch", "Follow the events of your requests."),
+        "notify": ("subcommands:notify", "Manage the addresses for notices."),
     },
     "Changing": {
-        "move": "Move a reservation to another time, or a job to another site.",
-        "extend": "Make a reservation longer.",
-        "shrink": "Make a reservation shorter or smaller.",
-        "cancel": "Cancel a reservation at all its sites.",
+        "move": (
+            "requests.changes:move",
+            "Move a reservation to another time, or a job to another site.",
+        ),
+        "extend": ("requests.changes:extend", "Make a reservation longer."),
+        "shrink": ("requests.changes:shrink", "Make a reservation shorter or smaller."),
+        "cancel": ("requests.changes:cancel", "Cancel a reservation at all its sites."),
     },
     "Running jobs": {
-        "submit": "Submit a job to a machine, to the one where it ends first, or to several together.",
-        "run": "Run a program on a machine, in this terminal.",
-        "attach": "Attach to the terminal of a job.",
-        "queue": "List the jobs that wait or run on a machine.",
-        "job": "Show one job, also after its end.",
-        "log": "Print the output of a job.",
-        "kill": "End jobs: withdraw those that wait, end those that run.",
-        "machine": "Show a machine: its nodes, its policy, and which job has which nodes.",
-        "usage": "Sum up the node-seconds that your jobs used, by project.",
+        "submit": (
+            "jobs.submission:submit",
+            "Submit a job to a machine, to the one where it ends first, or to several together.",
+        ),
+        "run": ("jobs.run:run", "Run a program on a machine, in this terminal."),
+        "attach": ("jobs.run:attach", "Attach to the terminal of a job."),
+        "queue": ("jobs.machine:queue", "List the jobs that wait or run on a machine."),
+        "job": ("jobs.job:job", "Show one job, also after its end."),
+        "log": ("jobs.job:log", "Print the output of a job."),
+        "kill": ("jobs.job:kill", "End jobs: withdraw those that wait, end those that run."),
+        "machine": (
+            "jobs.machine:machine",
+            "Show a machine: its nodes, its policy, and which job has which nodes.",
+        ),
+        "usage": ("jobs.usage:usage", "Sum up the node-seconds that your jobs used, by project."),
     },
     "Logging in": {
-        "login": "Save a server's address and your login in a profile.",
-        "whoami": "Show your identity at the server.",
-        "logout": "Forget the token of a profile.",
-        "completion": "Print the completion script for a shell.",
+        "login": ("logins.login:login", "Save a server's address and your login in a profile."),
+        "whoami": ("logins.caller:whoami", "Show your identity at the server."),
+        "logout": ("logins.login:logout", "Forget the token of a profile."),
+        "completion": ("completion:completion", "Print the completion script for a shell."),
     },
     "Research": {
-        "simulate": "Replay a workload under scheduling policies.",
-        "policies": "List the scheduling policies.",
-        "check-schedule": "Check a schedule against its log and policy.",
+        "simulate": ("research.simulate:simulate", "Replay a workload under scheduling policies."),
+        "policies": ("research.policies:policies", "List the scheduling policies."),
+        "check-schedule": (
+            "research.check_schedule:check_schedule",
+            "Check a schedule against its log and policy.",
+        ),
     },
     "Operating": {
-        "serve": "Run a site, a broker, a virtual site, or several.",
-        "admin": "Manage keys, approvals, reclaims and stores.",
-        "agent": "Manage scripts that choose slots at each site.",
-        "demo": "Run three sites and a broker on this machine.",
+        "serve": ("serve:serve", "Run a site, a broker, a virtual site, or several."),
+        "admin": ("subcommands:admin", "Manage keys, approvals, reclaims and stores."),
+        "agent": ("subcommands:agent", "Manage scripts that choose slots at each site."),
+        "demo": ("demo:demo", "Run three sites and a broker on this machine."),
     },
 }
 
@@ -83,8 +98,7 @@ Exit codes: 0 done, 1 error, 2 usage, 4 not allowed, 5 no common time, 6 lost a 
 @click.command(
     "kalends",
     cls=LazyGroup,
-    groups=COMMANDS,
-    package=__name__,
+    listed=COMMANDS,
     epilog=EPILOG,
     examples=(
         "kalends find 'sdsc/sp2:64 + ncsa/cave' --for 2h",

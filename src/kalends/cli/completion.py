@@ -5,23 +5,19 @@ from __future__ import annotations
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.commands import LocalCommand
-from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.commands import local_command
+from kalends.cli.console.settings import Settings
 
 SHELLS = ("bash", "zsh", "fish")
 
 
-@click.command(
+@local_command(
     "completion",
-    cls=LocalCommand,
-    examples=(
-        "kalends completion bash > ~/.local/share/bash-completion/completions/kalends",
-        "kalends completion fish > ~/.config/fish/completions/kalends.fish",
-    ),
+    "kalends completion bash > ~/.local/share/bash-completion/completions/kalends",
+    "kalends completion fish > ~/.config/fish/completions/kalends.fish",
 )
 @click.argument("shell", type=click.Choice(SHELLS))
-@pass_settings
-def command(settings: Settings, shell: str) -> None:
+def completion(settings: Settings, shell: str) -> None:
     """Print the completion script for a shell.
 
     Completes commands, options and their values, and names that the server knows: resources, machines, your

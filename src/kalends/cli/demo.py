@@ -6,16 +6,12 @@ from pathlib import Path
 
 import click
 
-from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.commands import local_command
 from kalends.cli.console.server_parts import server_parts
-from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.settings import Settings
 
 
-@click.command(
-    "demo",
-    cls=LocalCommand,
-    examples=("kalends demo --keep --directory kalends-demo", "kalends demo --bids"),
-)
+@local_command("demo", "kalends demo --keep --directory kalends-demo", "kalends demo --bids")
 @click.option("--keep", is_flag=True, help="Keep the servers running until Ctrl-C.")
 @click.option(
     "--directory",
@@ -34,8 +30,7 @@ from kalends.cli.console.settings import Settings, pass_settings
     is_flag=True,
     help="Run four sites that bid for jobs, one with Slurm if it can run here.",
 )
-@pass_settings
-def command(
+def demo(
     settings: Settings, keep: bool, directory: Path | None, slurm: bool, bids: bool
 ) -> None:  # fmt: skip
     """Run three sites and a broker on this machine.
@@ -53,7 +48,7 @@ def command(
     if slurm and bids:
         raise click.UsageError("Give one of --slurm and --bids.")
     with server_parts():
-        from kalends.demo.runner import demo
-    demo(
+        from kalends.demo.runner import demo as run_demo
+    run_demo(
         settings, keep=keep, directory=directory, which="slurm" if slurm else "bids" if bids else ""
     )

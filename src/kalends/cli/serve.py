@@ -9,16 +9,12 @@ import click
 import msgspec
 
 from kalends.cli.console import output
-from kalends.cli.console.commands import LocalCommand
+from kalends.cli.console.commands import local_command
 from kalends.cli.console.server_parts import server_parts
-from kalends.cli.console.settings import Settings, pass_settings
+from kalends.cli.console.settings import Settings
 
 
-@click.command(
-    "serve",
-    cls=LocalCommand,
-    examples=("kalends serve broker.toml", "kalends serve --check site-sdsc.toml"),
-)
+@local_command("serve", "kalends serve broker.toml", "kalends serve --check site-sdsc.toml")
 @click.option(
     "--check",
     "only_check",
@@ -26,8 +22,7 @@ from kalends.cli.console.settings import Settings, pass_settings
     help="Check the configuration, keys, store and port, report what would be served, and exit.",
 )
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@pass_settings
-def command(settings: Settings, config: Path, only_check: bool) -> int:
+def serve(settings: Settings, config: Path, only_check: bool) -> int:
     """Run a site, a broker, a virtual site, or several.
 
     CONFIG is a TOML file; `kalends admin init` makes one, and `kalends admin config` prints a commented

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from zoneinfo import ZoneInfo
 
-from kalends.cli.requests import timeline
+from kalends.cli import timeline
 from kalends.contract.calendar_steps import TimeGrid, grid
 from kalends.contract.calls import CalendarView
 from kalends.core.intervals import Interval

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from kalends.cli import timeline
 from kalends.cli.console import output, screen
 from kalends.cli.jobs import shown_jobs
-from kalends.cli.requests import words
-from kalends.cli.why import story_lines
+from kalends.cli.requests import find, words
+from kalends.cli.requests.lookups import story_lines
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
 from kalends.core.intervals import Interval
@@ -36,7 +37,7 @@ class TextTeller:
         self._step(
             "When could all three start?", f"kalends find '{TEXT}' --for {DURATION} --count 1"
         )
-        for line in words.candidate_lines([candidate], self._zone):
+        for line in find.candidate_lines([candidate], self._zone):
             output.say(line)
 
     def before(self, views: Sequence[CalendarView]) -> None:
@@ -97,7 +98,7 @@ class TextTeller:
             views,
             self._zone,
             width=terminal.width,
-            glyphs=screen.glyphs(),
+            glyphs=timeline.glyphs(screen.can_print),
             mark=mark,
             pointer="▲" if screen.can_print("▲") else "^",
         )

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import kalends
-from kalends.cli.requests.timeline import ASCII, draw
+from kalends.cli.timeline import ASCII, draw
 from kalends.contract.calendar_steps import moments
 from kalends.core import limits
 from kalends.testing import LocalFacility

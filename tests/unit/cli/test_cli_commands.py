@@ -7,14 +7,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from client_broker import Broker
+from command_line import Run, data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,13 +30,6 @@ from kalends.core.errors import (
 )
 
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
-Run = Callable[..., Result]
-
-
-def data(result: Result) -> Any:
-    envelope = json.loads(result.stdout)
-    assert envelope["version"] == 1
-    return envelope["data"]
 
 
 def booked(run: Run, *more: str) -> str:

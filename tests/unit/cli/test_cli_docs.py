@@ -14,7 +14,9 @@ from pathlib import Path
 
 import click
 import pytest
+from command_line import WIDTH, every_command
 
+import kalends.cli
 from kalends.cli import cli
 from kalends.cli.console.commands import LocalCommand
 from kalends.cli.console.groups import LazyGroup
@@ -22,28 +24,11 @@ from kalends.cli.console.settings import Settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 BEGIN = "<!-- help: recorded by tests/unit/cli/test_cli_docs.py, do not edit below -->\n"
-WIDTH = 80
-
-
-def commands(
-    command: click.Command = cli, above: click.Context | None = None
-) -> Iterator[tuple[str, click.Command, click.Context]]:
-    """The program, its commands and theirs, depth first, with their full names."""
-    name = "kalends" if above is None else command.name
-    ctx = click.Context(
-        command, parent=above, info_name=name, terminal_width=WIDTH, **command.context_settings
-    )
-    yield ctx.command_path, command, ctx
-    if isinstance(command, LazyGroup):
-        for sub in command.list_commands(ctx):
-            found = command.get_command(ctx, sub)
-            assert found is not None
-            yield from commands(found, ctx)
 
 
 def rendered() -> str:
     parts = [BEGIN]
-    for path, command, ctx in commands():
+    for path, command, ctx in every_command():
         parts.append(f"\n## {path}\n\n```\n{command.get_help(ctx)}\n```\n")
     return "".join(parts)
 
@@ -57,37 +42,36 @@ def test_the_documentation_has_the_help_of_every_command_as_it_is() -> None:
 
 
 def test_every_command_has_a_group_and_begins_with_the_sentence_that_is_shown_there() -> None:
-    for path, command, ctx in commands():
+    for path, command, ctx in every_command():
         first = (command.help or "").splitlines()[0]
         assert first.endswith("."), path
         if isinstance(command, LazyGroup):
-            assert set(command.list_commands(ctx)) == modules_beside(command)
-            for summaries in command.groups.values():
-                for name, summary in summaries.items():
+            for rows in command.listed.values():
+                for name, (_, summary) in rows.items():
                     found = command.get_command(ctx, name)
                     assert found is not None
                     assert (found.name, (found.help or "").splitlines()[0]) == (name, summary)
 
 
-def modules_beside(group: LazyGroup) -> set[str]:
-    """The names of the commands in the package of `group`: its modules that are not private."""
-    package = importlib.import_module(group.package)
-    modules = pkgutil.iter_modules(package.__path__)
-    return {
-        module.name.replace("_", "-")
-        for module in modules
-        if not module.ispkg and not module.name.startswith("_")
+def test_every_command_that_a_module_makes_is_in_a_group() -> None:
+    names = [module.name for module in pkgutil.walk_packages(kalends.cli.__path__, "kalends.cli.")]
+    made = {
+        id(value): f"{name}: {value.name}"
+        for name in ("kalends.cli", *names)
+        for value in vars(importlib.import_module(name)).values()
+        if isinstance(value, click.Command)
     }
+    assert made.keys() == {id(command) for _, command, _ in every_command()}, made
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    for path, command, _ in commands():
+    for path, command, _ in every_command():
         assert isinstance(command, LazyGroup | LocalCommand), path
         yield from ((path, example) for example in command.examples)
 
 
 def test_every_help_ends_with_two_examples_each_on_one_line() -> None:
-    for path, command, ctx in commands():
+    for path, command, ctx in every_command():
         last = [example for of, example in examples() if of == path]
         assert len(last) == 2, path
         assert command.get_help(ctx).endswith("\n  ".join(["Examples:", *last])), path
@@ -114,6 +98,6 @@ def test_the_examples_parse(
 
 
 def test_every_command_takes_json() -> None:
-    for path, command, ctx in commands():
+    for path, command, ctx in every_command():
         if not isinstance(command, LazyGroup) or ctx.parent is None:
             assert "--json" in [name for option in command.params for name in option.opts], path

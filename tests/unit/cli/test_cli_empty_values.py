@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import click
 import pytest
 from click.testing import CliRunner
+from command_line import every_command
 
 from kalends.cli import cli
-from kalends.cli.console.groups import LazyGroup
 
-
-def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    context = click.Context(group)
-    yield path, group
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, LazyGroup):
-            yield from commands(command, *path, name)
-        else:
-            yield (*path, name), command
-
-
-ALL = list(commands(cli))
+ALL = [(tuple(path.split()[1:]), command) for path, command, _ in every_command()]
 OPTIONS = [
     pytest.param(path, option, id=" ".join((*path, option.opts[-1])))
     for path, command in ALL

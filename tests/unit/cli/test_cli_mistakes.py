@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from client_broker import Broker
+from command_line import Run
 from keyed_broker import keyed_broker, token_of_ada
 
 from kalends.cli import cli
 from kalends.cli.console.groups import MEANT
 from kalends.cli.console.remedies import with_remedies
 from kalends.cli.console.settings import Settings
-from kalends.cli.jobs.shown_jobs import client_at
+from kalends.cli.console.site_calls import client_at
 from kalends.core.errors import NotAllowed, NotAuthenticated, Unavailable
 from kalends.testing import LocalFacility
-
-Run = Callable[..., Result]
 
 
 @pytest.mark.parametrize(

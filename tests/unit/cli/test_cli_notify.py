@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import msgspec
-from click.testing import Result
 from client_broker import NOW_S, Broker
+from command_line import Run
 
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import ChangeByOthers
-
-Run = Callable[..., Result]
 
 
 def test_an_address_is_added_listed_tested_and_removed(run: Run) -> None:

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.cli.requests import timeline
-from kalends.cli.requests.timeline import ASCII, draw, stack
+from kalends.cli import timeline
+from kalends.cli.timeline import ASCII, draw, stack
 from kalends.contract.calendar_steps import UnitCounts, grid, moments
 from kalends.contract.calls import CalendarView
 from kalends.core.resources import ResourceInfo, Slot

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from command_line import every_command
 
 import kalends
 from kalends.cli import cli
@@ -96,7 +97,8 @@ def test_a_command_in_a_remedy_exists_with_its_options(place: str, text: str) ->
             continue
         # A sentence may go on behind the command: what is typed ends with its last option and value.
         last = max((at for at, word in enumerate(words) if word.startswith("--")), default=-1)
-        context = click.Context(command, resilient_parsing=True)
+        # A command keeps the help option of the program that it is first called in, for all later tests.
+        context = click.Context(command, resilient_parsing=True, **cli.context_settings)
         command.make_parser(context).parse_args(args=words[: last + 2])
 
 
@@ -106,17 +108,9 @@ def test_an_option_in_a_remedy_is_one_of_some_command(place: str, text: str) -> 
         assert option in EVERY_OPTION, option
 
 
-def _every_option(group: click.Group) -> Iterator[str]:
-    for name in group.list_commands(click.Context(group)):
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        yield from (opt for each in command.params for opt in (*each.opts, *each.secondary_opts))
-        if isinstance(command, LazyGroup):
-            yield from _every_option(command)
-
-
 EVERY_OPTION = {
-    *_every_option(cli), *(opt for each in cli.params for opt in each.opts), "--help",
+    *(opt for _, command, _ in every_command() for each in command.params
+      for opt in (*each.opts, *each.secondary_opts)), "--help",
     # Of a user's own program, in an example.
     "--fast",
 }  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
 
-from kalends.cli.logins.profile_edits import edited
+from kalends.cli.logins.login import edited
 from kalends.client.logins.destinations import destination
 from kalends.client.logins.profiles import (
     UserProfile,

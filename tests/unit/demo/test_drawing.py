@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.cli.requests.timeline import ASCII
+from kalends.cli.timeline import ASCII
 from kalends.contract.calls import CalendarView
 from kalends.core.intervals import Interval
 from kalends.core.resources import ResourceInfo, Slot

@@ -12,28 +12,10 @@ import kalends
 
 ROOT: Final = Path(kalends.__file__).parent
 
-CIRCLE_OF_COMMANDS: Final = {
-    "kalends.cli.jobs.in_step",
-    "kalends.cli.jobs.job_options",
-    "kalends.cli.jobs.placed",
-    "kalends.cli.requests.next_steps",
-    "kalends.cli.requests.request_options",
-    "kalends.cli.requests.words",
-}
-"""Commands about placed jobs and requests, which use each other's words."""
-
 
 def test_imports_have_no_circles() -> None:
-    graph = _imports()
-    for name in CIRCLE_OF_COMMANDS:
-        graph[name] -= CIRCLE_OF_COMMANDS
-    circle = _circle(graph)
+    circle = _circle(_imports())
     assert not circle, " -> ".join(circle)
-
-
-def test_the_exception_is_one() -> None:
-    graph = _imports()
-    assert _circle({name: graph[name] & CIRCLE_OF_COMMANDS for name in CIRCLE_OF_COMMANDS})
 
 
 def test_a_circle_of_imports_for_types_is_seen() -> None:

@@ -1,4 +1,8 @@
-"""The form of every command: its help, and the global options, before or after its name."""
+"""The form of every command: its help, the global options before or after its name, and no empty values.
+
+An empty value comes from a shell variable that is not set. It is an error, because the option that it was for
+(a reservation, for example) would otherwise be ignored silently.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,16 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from kalends.cli.console import colours
-from kalends.cli.console.empty_values import refuse_empty
-from kalends.cli.console.help_form import LAST, SectionedOption, write_examples, write_options
-from kalends.cli.console.settings import Settings
+from kalends.cli.console import screen
+from kalends.cli.console.settings import Settings, pass_settings
 from kalends.client.logins.destinations import DEFAULT_BROKER
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LAST = "Options"
+"""The title of options without a section; they come last."""
+
 _ALIKE = (
     frozenset({"--at", "--to", "--start"}),
     frozenset({"--for", "--duration", "--length", "--time", "--limit"}),
@@ -32,6 +38,80 @@ _ALIKE = (
     frozenset({"--after", "--from", "--begin"}),
 )
 """Options with similar meanings in different commands, for suggestions."""
+
+
+class SectionedOption(click.Option):
+    """An option that help lists under the title `section`."""
+
+    def __init__(self, *args: Any, section: str, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.section = section
+
+
+def section(title: str) -> Callable[..., Callable[[F], F]]:
+    """Return `click.option` for options that help lists under `title`."""
+    return partial(click.option, cls=SectionedOption, section=title)
+
+
+def all_of(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds `options`, which help lists in this order."""
+    return lambda function: reduce(lambda made, option: option(made), reversed(options), function)
+
+
+def write_options(
+    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the options of `command`, one list for each section."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for option in command.get_params(ctx):
+        if isinstance(option, click.Option) and (row := option.get_help_record(ctx)) is not None:
+            title = option.section if isinstance(option, SectionedOption) else LAST
+            sections.setdefault(title, []).append(row)
+    for title in sorted(sections, key=LAST.__eq__):
+        with formatter.section(title):
+            formatter.write_dl(sections[title])
+
+
+def write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    """Write each example on a line of its own, unwrapped, so that it can be copied."""
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+def refuse_empty(command: click.Command, ctx: click.Context, args: Sequence[str]) -> None:
+    """Raise `InvalidInput`, at the option or the argument, if a value in `args` is empty.
+
+    The arguments of a program to run may be empty. Raises `click.UsageError`, like parsing.
+    """
+    if ctx.resilient_parsing or not any(_may_be_empty(word) for word in args):
+        return
+    given, _, _ = command.make_parser(ctx).parse_args(args=list(args))
+    for parameter in command.get_params(ctx):
+        if parameter.nargs != -1 and _has_empty(given, parameter):
+            # Imported here because most commands are typed with all their values.
+            from kalends.core.errors import InvalidInput
+
+            option = isinstance(parameter, click.Option)
+            raise InvalidInput(
+                "the value is empty",
+                where=max(parameter.opts, key=len)
+                if option
+                else parameter.human_readable_name.upper(),
+                remedy="check that the variables in your command are set"
+                + (", or leave the option out" if option else ""),
+            )
+
+
+def _may_be_empty(word: str) -> bool:
+    name, equals, value = word.partition("=")
+    return not value.strip() and (bool(equals) or not name.strip())
+
+
+def _has_empty(given: Mapping[str, object], parameter: click.Parameter) -> bool:
+    value = given.get(parameter.name or "")
+    values = value if isinstance(value, list | tuple) else (value,)
+    return any(isinstance(each, str) and not each.strip() for each in values)
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -83,7 +163,7 @@ def _form_options(*, hidden: bool) -> list[click.Parameter]:
     """The options of every command; `hidden` ones are shown only in the help of the program."""
     colour = SectionedOption(
         ["--color"], type=click.Choice(["auto", "always", "never"]), expose_value=False,
-        callback=colours.choose, is_eager=True, hidden=hidden, section=LAST,
+        callback=screen.choose, is_eager=True, hidden=hidden, section=LAST,
         help="Colours of states.  [default: auto, on a terminal and without NO_COLOR]",
     )  # fmt: skip
     json = _option(
@@ -210,6 +290,22 @@ def is_pipe(stream: TextIO) -> bool:
         return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):
         return False
+
+
+def server_command(
+    name: str, *examples: str, cls: type[click.Command] = ServerCommand
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function, which gets the `Settings` first, a command that calls a server."""
+
+    def command(function: Callable[..., Any]) -> click.Command:
+        return click.command(name, cls=cls, examples=examples)(pass_settings(function))
+
+    return command
+
+
+def local_command(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function, which gets the `Settings` first, a command that calls no server."""
+    return server_command(name, *examples, cls=LocalCommand)
 
 
 def _attach(function: Callable[..., Any], option: click.Parameter) -> None:

@@ -180,11 +180,11 @@ def _ask_requests(client: SyncClient) -> list[Suggestion]:
 
 
 def _ask_approvals(client: SyncClient) -> list[Suggestion]:
-    from kalends.cli.administration._approvals import id_of
+    from kalends.cli.requests.waiting_words import approval_id
     from kalends.contract.slot_words import slot_words
 
     return [
-        Suggestion(id_of(each), f"{each.user}: {slot_words(each.slots)}")
+        Suggestion(approval_id(each), f"{each.user}: {slot_words(each.slots)}")
         for each in client.approvals()
     ]
 
@@ -198,7 +198,7 @@ def _ask_reclaims(client: SyncClient) -> list[Suggestion]:
 
 
 def _ask_jobs(settings: Settings, machine: str) -> list[Suggestion]:
-    from kalends.cli.jobs.shown_jobs import client_at
+    from kalends.cli.console.site_calls import client_at
 
     with client_at(settings, machine) as client:
         found = client.jobs(machine, everyone=False, count=COUNT_MAX)

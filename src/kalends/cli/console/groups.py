@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kalends.cli.console.empty_values import refuse_empty
-from kalends.cli.console.help_form import write_examples, write_options
+from kalends.cli.console.commands import refuse_empty, write_examples, write_options
 from kalends.cli.console.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,35 +47,37 @@ MEANT: Mapping[str, Sequence[str]] = {
 EXIT_INTERRUPTED = 130
 
 
+Listed = Mapping[str, Mapping[str, tuple[str, str]]]
+"""Commands by title and name: where each is, as ``module:variable`` below `kalends.cli`, and its summary."""
+
+
 class LazyGroup(click.Group):
-    """A group whose commands are modules of `package`; `groups` has their summaries by title."""
+    """A group that loads the commands in `listed` when they are used; its help needs none of them."""
 
     def __init__(
         self,
         *args: Any,
-        groups: Mapping[str, Mapping[str, str]],
-        package: str,
+        listed: Listed,
         examples: Sequence[str],
         **keywords: Any,
     ) -> None:
         super().__init__(*args, **keywords)
-        self.groups = groups
+        self.listed = listed
         self.examples = examples
-        self._names = [name for summaries in groups.values() for name in summaries]
-        self.package = package
+        self._places = {name: at for rows in listed.values() for name, (at, _) in rows.items()}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         refuse_empty(self, ctx, args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return self._names
+        return list(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._names:
+        if cmd_name not in self._places:
             return None
-        module = importlib.import_module(f"{self.package}.{cmd_name.replace('-', '_')}")
-        command = module.command
+        module, _, variable = self._places[cmd_name].partition(":")
+        command = getattr(importlib.import_module(f"kalends.cli.{module}"), variable)
         assert isinstance(command, click.Command)
         return command
 
@@ -86,18 +87,18 @@ class LazyGroup(click.Group):
 
         named = [
             CompletionItem(name, help=summary)
-            for summaries in self.groups.values()
-            for name, summary in summaries.items()
+            for rows in self.listed.values()
+            for name, (_, summary) in rows.items()
             if name.startswith(incomplete)
         ]
         return named + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        widest = max(map(len, self._names))
-        for title, summaries in self.groups.items():
+        widest = max(map(len, self._places))
+        for title, rows in self.listed.items():
             with formatter.section(title):
                 formatter.write_dl(
-                    [(name.ljust(widest), summary) for name, summary in summaries.items()]
+                    [(name.ljust(widest), summary) for name, (_, summary) in rows.items()]
                 )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -111,12 +112,12 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self._names and not args[0].startswith("-"):
+        if args[0] not in self._places and not args[0].startswith("-"):
             # Imported here because most commands are spelt right.
             from difflib import get_close_matches
 
-            meant = [name for name in MEANT.get(args[0], ()) if name in self._names]
-            near = meant or get_close_matches(args[0], self._names, n=3)
+            meant = [name for name in MEANT.get(args[0], ()) if name in self._places]
+            near = meant or get_close_matches(args[0], self._places, n=3)
             hint = f"Did you mean {' or '.join(near)}?" if near else f"See {ctx.command_path} -h."
             raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)

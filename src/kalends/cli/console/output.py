@@ -7,13 +7,18 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from kalends.cli.console import colours
+from kalends.cli.console import screen
 from kalends.cli.console.json_times import with_iso_times
 from kalends.cli.console.settings import Settings
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 JSON_VERSION = 1
 
@@ -39,7 +44,7 @@ def say(line: str, *, error: bool = False) -> None:
     if error:
         click.echo(plain_line(line), err=True)
     else:
-        _echo(colours.painted(line, plain_line(line)))
+        _echo(screen.painted(line, plain_line(line)))
 
 
 def _echo(text: str) -> None:
@@ -149,7 +154,7 @@ def rows(
             line = (indent + "  ".join(padded)).rstrip()
             if number and state in columns:
                 before = sum(widths[at] + 2 for at in columns if at < state)
-                line = colours.stated(line, cells[state], len(indent) + before)
+                line = screen.stated(line, cells[state], len(indent) + before)
             lines.append(line)
     return lines
 
@@ -183,3 +188,12 @@ def _room() -> int:
         width = width if os.environ.get("COLUMNS") and width < USUAL_COLUMNS else 0
     # Some tables are indented below a line.
     return max(width - 2, 1) if width else 0
+
+
+def short_time(time_s: int, zone: ZoneInfo) -> str:
+    """Format as ``Tue 2026-07-14 08:00``, with seconds if any; the heading names the zone."""
+    # Imported here because it loads tables of zones, and many answers have no times.
+    from kalends.core.full_times import date_and_time
+
+    local = datetime.fromtimestamp(time_s, zone)
+    return f"{local:%a} {date_and_time(local)}"

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kalends.core.errors import KalendsError
-from kalends.extras import install_command
-
 
 @contextmanager
 def server_parts() -> Iterator[None]:
@@ -28,6 +25,10 @@ def _extra(name: str, words: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        # Imported here because most installations have what they need.
+        from kalends.core.errors import KalendsError
+        from kalends.extras import install_command
+
         module = (error.name or "").partition(".")[0]
         raise KalendsError(
             f"{words} are not installed: no module {module}",

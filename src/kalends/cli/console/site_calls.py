@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from kalends.cli.console.settings import Settings
 from kalends.core.errors import NotAllowed, NotAuthenticated
+from kalends.core.identifiers import split_resource
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
@@ -40,8 +41,14 @@ def site_client(settings: Settings, site: str) -> Iterator[SyncClient]:
         yield there
 
 
-def settings_at(settings: Settings, site: str) -> Settings:
-    """Return the same site as `settings`, for code with an event loop."""
+def client_at(settings: Settings, machine: str) -> AbstractContextManager[SyncClient]:
+    """Open a client of the site of `machine`, as `site_client` does."""
+    return site_client(settings, split_resource(machine)[0])
+
+
+def settings_at(settings: Settings, machine: str) -> Settings:
+    """Return the site of `machine` as settings, for code with an event loop."""
+    site = split_resource(machine)[0]
     with settings.connect() as client:
         if client.health().role == "site":
             return settings

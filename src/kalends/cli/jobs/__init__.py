@@ -1,1 +1,1 @@
-"""Shared code of commands about jobs: options, scripts, terminals, text, and drawn machines."""
+"""The commands about jobs and machines, with their options, scripts, terminals, texts and drawings."""

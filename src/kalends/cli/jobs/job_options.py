@@ -1,50 +1,28 @@
-"""Options of a job on the command line."""
+"""Options of a job: on one machine, on one that a broker chooses, or on several that start together."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from shlex import quote
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
+from msgspec import structs
 
+from kalends.cli.console.commands import all_of
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.cli.jobs.in_step import is_request
+from kalends.client.inputs.job_texts import job_from
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
+from kalends.core.steps import Step
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def job_options(function: F) -> F:
-    """Add the options of every job."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-def machine_argument(function: F) -> F:
-    """Add the argument MACHINE, with the user's default machine."""
-    return click.argument("machine", required=False, default="", callback=_machine)(function)
-
-
-def machine_or_wish(function: F) -> F:
-    """Add MACHINE, and the options by which a broker chooses one if it is left out."""
-    for option in reversed(_WISHES):
-        function = option(function)
-    return click.argument("machine", required=False, default="", callback=_machine_or_wish)(
-        function
-    )
-
-
-def step_options(function: F) -> F:
-    """Add the options of jobs on several machines."""
-    for option in reversed(_STEPS):
-        function = option(function)
-    return function
+if TYPE_CHECKING:
+    from kalends.client.inputs.request_builder import Time, Window
+    from kalends.client.sync import SyncClient
 
 
 class Wish(NamedTuple):
@@ -129,7 +107,11 @@ def _checked(ctx: click.Context, machine: str) -> str:
     return machine
 
 
-_WISHES = (
+machine_argument = click.argument("machine", required=False, default="", callback=_machine)
+"""MACHINE, with the user's default machine."""
+
+machine_or_wish = all_of(
+    click.argument("machine", required=False, default="", callback=_machine_or_wish),
     click.option("--on", default="", is_eager=True, metavar="ATTRIBUTES",
                  help="Required attributes, e.g. 'memory>=64, site=sdsc' (without MACHINE)."),
     click.option("--end-by", default="", is_eager=True, metavar="TIME",
@@ -145,7 +127,7 @@ _WISHES = (
                  help="Compare bids by the time limit, not by earlier run times (without MACHINE)."),
 )  # fmt: skip
 
-_STEPS = (
+step_options = all_of(
     click.option("--part", "parts", multiple=True, metavar="'MACHINE=COMMAND'",
                  help="Command on one of several machines; may be repeated."),
     click.option("--wait-for-parts", default="", metavar="DURATION",
@@ -154,7 +136,7 @@ _STEPS = (
                  help="Keep the slots of several machines when all parts have ended."),
 )  # fmt: skip
 
-_OPTIONS = (
+job_options = all_of(
     click.option("-n", "--nodes", type=WholeNumber(1), metavar="N",
                  help="Number of nodes.  [default: 1, or the first of --sizes]"),
     click.option("--for", "limit", metavar="DURATION",
@@ -192,3 +174,97 @@ _OPTIONS = (
     click.option("--warn", default="", metavar="SIGNAL@DURATION",
                  help="Signal before the time limit, e.g. USR1@60s."),
 )  # fmt: skip
+
+
+OTHER_WORDS: Final = {
+    "nodes": "--nodes", "sizes": "--sizes", "shape": "--shape", "malleable": "--malleable",
+    "reservation": "--reservation", "after": "--after", "held": "--held", "rerun": "--rerun",
+    "array": "--array", "on": "--on", "prefer": "--prefer", "home": "--home",
+    "at_most_once": "--at-most-once", "redundant": "--redundant",
+    "implementations": "--implementations", "pick": "--pick",
+}  # fmt: skip
+"""Options of a job on one machine, or on one that a broker chooses."""
+
+STEP_WORDS: Final = {
+    "parts": "--part", "wait_for_parts": "--wait-for-parts", "keep_slots": "--keep-slots",
+}  # fmt: skip
+"""Options of a job on several machines."""
+
+
+class PartsTimes(NamedTuple):
+    """The time of a job in step, as for `Client.submit_in_step`, and the key of the call."""
+
+    at: Time | None
+    window: Window
+    key: str
+
+
+def is_request(machine: str) -> bool:
+    """Return whether `text` is a request, e.g. names several machines, or a number of nodes."""
+    return any(sign in machine for sign in "+|:{ ")
+
+
+def booking(begin: str, at: str, end_by: str, key: str = "") -> PartsTimes:
+    """Return the time of a job in step from its options."""
+    return PartsTimes(at or None, (begin or None, end_by or None), key)
+
+
+def step_from(
+    request: str, program: Sequence[str], *, script: str, limit: str | None, options: dict[str, Any]
+) -> Step:
+    """Return the parts to run on the machines of `request`, from the options; raises `InvalidInput`."""
+    for name, option in OTHER_WORDS.items():
+        if options.get(name):
+            raise InvalidInput(
+                f"cannot be used with a request ({request}), whose parts start together",
+                where=option,
+                remedy="leave out either",
+            )
+    commands = dict(_command(each) for each in options["parts"])
+    first = program or next(iter(commands.values()), ())
+    options = {**options, "nodes": 1}
+    common = job_from("", first, not_before=0, script=script, limit=limit, options=options)
+    jobs = {
+        machine: structs.replace(common, command=command, script="")
+        for machine, command in commands.items()
+    }
+    return Step(job=common if program or script else None, jobs=jobs)
+
+
+def refuse_alone(command: str, options: dict[str, Any]) -> None:
+    """Take out the options of parts; raises `InvalidInput` if the job is not on several machines."""
+    for name, option in STEP_WORDS.items():
+        if options.pop(name):
+            raise InvalidInput(
+                "works only with several machines",
+                where=option,
+                remedy=f"name them: kalends {command} 'sdsc/sp2:8 + ctc/onyx:4' ...",
+            )
+
+
+def _command(text: str) -> tuple[str, tuple[str, ...]]:
+    """Read ``sdsc/onyx=./show --fast``; raises `InvalidInput`."""
+    machine, sign, command = text.partition("=")
+    try:
+        split_resource(machine.strip())
+        words = tuple(shlex.split(command))
+    except (InvalidInput, ValueError):
+        words = ()
+    if not (sign and words):
+        raise InvalidInput(
+            f"{text!r} is not MACHINE=COMMAND",
+            where="--part",
+            remedy="write a machine and its command, e.g. --part 'sdsc/onyx=./show --fast'",
+        )
+    return machine.strip(), words
+
+
+def check_broker(client: SyncClient, command: str) -> None:
+    """Raise `InvalidInput` if the server is a site: only brokers choose a machine."""
+    if client.health().role == "site":
+        raise InvalidInput(
+            "the machine is missing",
+            where="MACHINE",
+            remedy=f"write kalends {command} sdsc/sp2 ..., or set KALENDS_MACHINE; without a machine, call a "
+            "broker, not a site",
+        )

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
-from kalends.cli.console import output
+from kalends.cli.console import output, site_calls
 from kalends.cli.console.groups import EXIT_INTERRUPTED
 from kalends.cli.console.settings import Settings
-from kalends.cli.console.told import Told, ear
-from kalends.cli.jobs import job_start, shown_jobs
+from kalends.cli.jobs import shown_jobs
+from kalends.cli.jobs.job_terminal import Told, ear
 from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import JobView, end_words
@@ -23,7 +23,7 @@ from kalends.core.identifiers import short_id
 from kalends.core.steps import Step, StepPart
 
 if TYPE_CHECKING:
-    from kalends.cli.jobs.in_step import PartsTimes
+    from kalends.cli.jobs.job_options import PartsTimes
     from kalends.client.client import Client
 
 LOOK_EVERY_S: Final = 0.1
@@ -46,7 +46,7 @@ def run(settings: Settings, request: str, step: Step, booking: PartsTimes) -> in
             while view.state == "reserved" and len(view.parts) < _parts_in(view, step):
                 time.sleep(LOOK_EVERY_S)
                 view = client.show(view.id)
-            sites = [shown_jobs.settings_at(settings, part.machine) for part in view.parts]
+            sites = [site_calls.settings_at(settings, part.machine) for part in view.parts]
         except KeyboardInterrupt:
             with suppress(KalendsError):
                 client.cancel(client.resolve(key).id)
@@ -87,7 +87,7 @@ async def _followed_all(
 ) -> list[JobView]:
     """Return the jobs of all parts when they have ended and all their output has been shown."""
     waiting = await clients[0].job(parts[0].machine, parts[0].job)
-    await job_start.started(clients[0], settings, waiting)
+    await shown_jobs.started(clients[0], settings, waiting)
     width = max(len(part.machine) for part in parts)
     followed = (
         _followed(client, part, f"{part.machine:{width}} | ".encode())

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractContextManager
+import time
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from kalends.cli.console import output, site_calls
-from kalends.cli.console.colours import stated
+from kalends.cli.console import output
+from kalends.cli.console.output import short_time
+from kalends.cli.console.progress import LiveLine
+from kalends.cli.console.screen import stated
 from kalends.cli.console.settings import Settings
-from kalends.cli.console.short_time import short_time
 from kalends.client.inputs import job_texts
 from kalends.client.inputs.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.identifiers import split_resource
 from kalends.core.number_ranges import numbers_text
 from kalends.core.run_times import clocks_agree
+
+if TYPE_CHECKING:
+    from kalends.client.client import Client
+
 
 SIGNALLED: Final = 128
 """Base of the exit codes of programs ended by a signal, as in shells."""
 
 LOOK_EVERY_S: Final = 0.1
 
-if TYPE_CHECKING:
-    from kalends.client.client import Client
-    from kalends.client.sync import SyncClient
+BEFORE_START: Final = ("held", "queued", "starting")
+
+LOOKS_S: Final = (0.05, 0.1, 0.2, 0.4)
+"""First intervals between queries (s); later one each second, or each `FAR_S` if the start is far."""
+
+FAR_S: Final = 5
 
 
 def job_named(settings: Settings, text: str) -> JobName:
@@ -35,16 +42,6 @@ def job_named(settings: Settings, text: str) -> JobName:
     if "/" not in text and settings.machine:
         text = f"{settings.machine}/{text}"
     return job_texts.job_named(text)
-
-
-def client_at(settings: Settings, machine: str) -> AbstractContextManager[SyncClient]:
-    """Open a client of the site of `machine`; see `site_calls.site_client`."""
-    return site_calls.site_client(settings, split_resource(machine)[0])
-
-
-def settings_at(settings: Settings, machine: str) -> Settings:
-    """Return the same site as `settings`, for code with an event loop."""
-    return site_calls.settings_at(settings, split_resource(machine)[0])
 
 
 def made_words(machine: str, first: int, count: int) -> str:
@@ -279,3 +276,44 @@ def _asked(job: JobView) -> str:
 
 def _short(job: JobView) -> str:
     return job.command[0].rpartition("/")[2][:20] if job.command else ""
+
+
+async def started(client: Client, settings: Settings, view: JobView) -> JobView:
+    """Return a job when it runs or has ended; until then, show its expected start."""
+    looks = iter(LOOKS_S)
+    with LiveLine(silent=settings.json) as line:
+        while view.phase in BEFORE_START:
+            wait_s = next(looks, 1.0)
+            rest_s = expected_in_s(view)
+            for _ in range(FAR_S if wait_s == 1 and rest_s > 10 * FAR_S else 1):
+                line.show(start_words(view, settings), countdown(view))
+                await asyncio.sleep(wait_s)
+            view = await client.job(view.machine, view.job)
+    return view
+
+
+def start_words(view: JobView, settings: Settings) -> str:
+    """Return the state of a job that has not started, and its expected start."""
+    said = f"{view.machine}/{view.job} {view.phase}"
+    if view.reasons and view.predicted is None:
+        return f"{said}: {'; '.join(view.reasons)}"
+    if view.predicted is None:
+        return said
+    zone = settings.time_zone()
+    if view.reservation:
+        return f"{said}: starts {short_time(view.predicted.latest, zone)} at the latest"
+    expected = short_time(view.predicted.expected, zone)
+    nine_of_ten = short_time(view.predicted.p90, zone)
+    return f"{said}: starts ~{expected}, by {nine_of_ten} nine times of ten"
+
+
+def countdown(view: JobView) -> str:
+    if view.predicted is None:
+        return ""
+    rest_s = expected_in_s(view)
+    return f"; in {format_duration(rest_s)}" if rest_s > 0 else "; at any moment"
+
+
+def expected_in_s(view: JobView) -> int:
+    """Return the seconds until the job's expected start; 0 if none is known."""
+    return max(view.predicted.expected - int(time.time()), 0) if view.predicted is not None else 0

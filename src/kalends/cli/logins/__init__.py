@@ -1,1 +1,1 @@
-"""Identity of the caller: ways to log in, stored profiles, and the server's view of a caller."""
+"""The commands for logging in: ways to log in, stored profiles, and the server's view of a caller."""

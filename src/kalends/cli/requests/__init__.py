@@ -1,1 +1,1 @@
-"""Shared code of commands about requests: options, waiting, text, and drawn calendars."""
+"""The commands about requests: bookings, changes and look-ups, with their options and words."""

@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kalends.cli.console.help_form import section
-from kalends.client.inputs.scripts import Agent
+from kalends.cli.console.commands import all_of, section
 from kalends.core.errors import InvalidInput
-from kalends.core.scripts import ArgumentValue
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from kalends.client.inputs.scripts import Agent
+    from kalends.core.scripts import ArgumentValue
+
 
 agent_option = section("Agent")
-
-
-def agent_options(function: F) -> F:
-    """Add ``--agent``, ``--argument`` and ``--agent-must-run``."""
-    must_run = agent_option(
-        "--agent-must-run",
-        is_flag=True,
-        help="Nothing is booked if the agent fails at a site.  [default: the site chooses there]",
-    )
-    agent = agent_option(
-        "--agent",
-        metavar="AGENT",
-        help="Script that chooses at each site: a FILE, the NAME of an uploaded script, or ready:NAME, "
-        "e.g. ready:time-of-day.  [default: none]",
-    )
-    return agent(argument_option(must_run(function)))
 
 
 argument_option = agent_option(
@@ -39,6 +24,21 @@ argument_option = agent_option(
     multiple=True,
     metavar="NAME=VALUE",
     help="Agent argument, e.g. at=09:30; may be repeated.",
+)
+
+agent_options = all_of(
+    agent_option(
+        "--agent",
+        metavar="AGENT",
+        help="Script that chooses at each site: a FILE, the NAME of an uploaded script, or ready:NAME, "
+        "e.g. ready:time-of-day.  [default: none]",
+    ),
+    argument_option,
+    agent_option(
+        "--agent-must-run",
+        is_flag=True,
+        help="Nothing is booked if the agent fails at a site.  [default: the site chooses there]",
+    ),
 )
 
 

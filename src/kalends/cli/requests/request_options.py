@@ -1,30 +1,42 @@
-"""The options and steps that `find`, `book` and `hold` share: a request, its length and its time."""
+"""The options and steps that commands of requests share: a request, its time, the wait for its outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypedDict, TypeVar
+from shlex import quote
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypedDict
 
 import click
 
 from kalends.cli.console import output
-from kalends.cli.console.help_form import section
-from kalends.cli.console.settings import Settings
-from kalends.cli.requests import next_steps, words
-from kalends.client.inputs.request_builder import Window
-from kalends.client.sync import SyncClient
-from kalends.contract.calls import RequestView
+from kalends.cli.console.commands import all_of, section
+from kalends.cli.console.groups import EXIT_INTERRUPTED
+from kalends.cli.console.progress import LiveLine
+from kalends.cli.requests import waiting_words, words
+from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput, KalendsError
+from kalends.core.identifiers import short_id
 from kalends.core.language.preferences import Preference, parse_preference
-from kalends.core.requests import Request
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kalends.cli.console.settings import Settings
+    from kalends.client.inputs.request_builder import Window
+    from kalends.client.sync import SyncClient
+    from kalends.contract.calls import Patience, RequestView
+    from kalends.core.requests import Request
+
 
 WAIT_S_MAX = 120
 WAIT_DEFAULT = "30s"
 
 _time = section("Time")
+
+LEFT: Final = "the request is still waiting"
+
+_waiting = section("Waiting")
 
 
 class When(TypedDict):
@@ -36,22 +48,17 @@ class When(TypedDict):
     before: str | None
 
 
-def when_options(function: F) -> F:
-    """Add ``--for``, and ``--at`` or ``--after`` and ``--before``."""
-    for decorate in (
-        _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
-        _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),
-        _time(
-            "--at",
-            metavar="TIME",
-            help="Exact start, e.g. 'fri 09:00'; now and now+2h on the next full minute.",
-        ),
-        _time(
-            "--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."
-        ),
-    ):
-        function = decorate(function)
-    return function
+when_options = all_of(
+    _time("--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."),
+    _time(
+        "--at",
+        metavar="TIME",
+        help="Exact start, e.g. 'fri 09:00'; now and now+2h on the next full minute.",
+    ),
+    _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),
+    _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
+)
+"""``--for``, and ``--at`` or ``--after`` and ``--before``."""
 
 
 prefer_option = _time(
@@ -117,7 +124,7 @@ def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) ->
         settings, "request", view,
         lambda: [*words.request_lines(view, zone), *(f"  {'visit':8} {line}" for line in visits)],
     )  # fmt: skip
-    for line in next_steps.what_next(view, zone):
+    for line in waiting_words.what_next(view, zone):
         output.say(line, error=True)
 
 
@@ -130,3 +137,122 @@ def visits(settings: Settings, client: SyncClient, view: RequestView) -> list[st
     except KalendsError:
         return []
     return [event.detail for event in events if event.kind == "agent"]
+
+
+class WaitOptions(TypedDict):
+    """The wait options, as they were typed."""
+
+    wait: str | None
+    no_wait: bool
+    when_free: bool
+    until: str | None
+
+
+class Waits(NamedTuple):
+    """The limits of a wait; `wait_s` None waits until settled, or with `until_listed` until listed.
+
+    With `until_asked` it also ends once owners are asked to approve the held slots.
+    """
+
+    patience: Patience = "held"
+    wait_s: float | None = None
+    until_listed: bool = False
+    until_asked: bool = False
+
+
+wait_options = all_of(
+    _waiting(
+        "--no-wait",
+        is_flag=True,
+        help="Fail at once if slots are taken or a site does not answer, and show free starts.",
+    ),
+    _waiting("--when-free", is_flag=True, help="Join the waiting lists of slots that are locked."),
+    _waiting("--until", metavar="TIME", help="Deadline of the wait, e.g. 'fri 18:00'."),
+    _waiting(
+        "--wait",
+        metavar="DURATION",
+        help="Time that this command waits, e.g. 10m; the request continues after it.  "
+        "[default: until settled; with --when-free, until on waiting lists]",
+    ),
+)
+
+
+def waits(options: WaitOptions) -> Waits:
+    """Combine the options; raises a usage error if they contradict one another."""
+    if options["no_wait"] and (options["when_free"] or options["until"] or options["wait"]):
+        raise click.UsageError("--no-wait excludes --when-free, --until and --wait.")
+    wait_s = None
+    if options["wait"] is not None:
+        wait_s = parse_duration(options["wait"], where="--wait", longest_s=limits.WINDOW_S_MAX)
+    if options["no_wait"]:
+        return Waits("none", until_asked=True)
+    if options["when_free"]:
+        return Waits("taken", wait_s, until_listed=wait_s is None, until_asked=wait_s is None)
+    return Waits("held", wait_s, until_asked=wait_s is None)
+
+
+def settled(
+    settings: Settings,
+    client: SyncClient,
+    waits: Waits,
+    key: str,
+    ask: Callable[[float], RequestView],
+) -> RequestView:
+    """Call `ask` with the time to wait for a first answer, then wait on as `waits` says.
+
+    Progress goes to standard error. Ctrl-C leaves the request waiting, prints how to find it (by `key`
+    if it has no id yet), and ends the program.
+    """
+    # Imported here because a script that is tried here waits for no outcome.
+    from kalends.client.methods.request_calls import PROMPT_S
+
+    first_s = PROMPT_S if waits.wait_s is None else min(waits.wait_s, PROMPT_S)
+    left_s = None if waits.wait_s is None else waits.wait_s - first_s
+    view = None
+    try:
+        view = ask(first_s)
+        asked = waits.until_asked and view.waiting is not None and view.waiting.approval
+        if view.state != "open" or left_s == 0 or asked:
+            return view
+        with Progress(settings) as progress:
+            return client.wait(
+                waiting_words.id_to_ask_by(view), wait_s=left_s, until_listed=waits.until_listed,
+                until_asked=waits.until_asked, on_progress=progress,
+            )  # fmt: skip
+    except KeyboardInterrupt as interrupt:
+        for line in _left_lines(view, key):
+            output.say(line, error=True)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from interrupt
+
+
+def _left_lines(view: RequestView | None, key: str) -> list[str]:
+    if view is None:
+        return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {quote(key)}"]
+    named = short_id(waiting_words.id_to_ask_by(view))
+    return [
+        f"kalends: interrupted; {LEFT}",
+        f"  look:      kalends show {named}",
+        f"  wait on:   kalends show {named} --follow",
+        f"  give up:   kalends cancel {named}",
+    ]
+
+
+class Progress:
+    """The progress of a waiting request: one changing line on a terminal, else a line for each change.
+
+    With ``--json`` nothing is printed. `terminal` is the console to print on; None for standard error.
+    """
+
+    def __init__(self, settings: Settings, terminal: Console | None = None) -> None:
+        self._zone = settings.time_zone()
+        self._line = LiveLine(silent=settings.json, terminal=terminal)
+
+    def __enter__(self) -> Self:
+        self._line.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._line.__exit__(*raised)
+
+    def __call__(self, view: RequestView) -> None:
+        self._line.show(waiting_words.waiting_words(view, self._zone))

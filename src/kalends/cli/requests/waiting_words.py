@@ -1,15 +1,48 @@
-"""Words for requests that wait: in wait queues, on waiting lists, for sites and for owners."""
+"""Requests that wait for slots, sites or owners, and what their users can do next, as lines of text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from kalends.cli.console.output import rows
-from kalends.cli.console.short_time import short_time
-from kalends.cli.requests.approval_words import approval_words, waits_how
-from kalends.contract.calls import RequestView
+from kalends.cli.console.output import rows, short_time
 from kalends.core.identifiers import short_id
+
+if TYPE_CHECKING:
+    from kalends.contract.approval_calls import ApprovalView
+    from kalends.contract.calls import (
+        RequestView,
+        Waiting,
+    )
+
+
+def approval_words(waiting: Waiting, zone: ZoneInfo) -> str:
+    """Return the owners whose approval is awaited, and the deadline."""
+    until = short_time(waiting.until, zone)
+    return f"waits for the approval of {_owners(waiting.awaited)} until {until} ({zone.key})"
+
+
+def waits_how(waiting: Waiting) -> str:
+    """Return in brackets how a request waits if it is not in a wait queue."""
+    if waiting.approval:
+        return " (approval)"
+    return " (listed)" if waiting.listed else ""
+
+
+def to_approve_lines(resources: Sequence[str], held: str = "") -> list[str]:
+    """Return lines on the approvals that a booking of `resources`, or a lock of `held`, needs."""
+    if not resources:
+        return []
+    if held:
+        asks = f"kalends lock {held} asks for the approval of {_owners(resources)}"
+        return [f"held: {asks}, kalends release {held} gives it up"]
+    return [f"a booking needs the approval of {_owners(resources)}"]
+
+
+def _owners(resources: Sequence[str]) -> str:
+    return f"the owner of {' and of '.join(dict.fromkeys(resources))}"
 
 
 def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
@@ -53,3 +86,44 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
         ],
         right=("AHEAD",),
     )
+
+
+def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
+    """Describe what the holder of a recalled request must do, and by when if that is known."""
+    by = "it now"
+    if view.recalled_until:
+        by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
+    return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
+
+
+def approval_id(view: ApprovalView) -> str:
+    """Return the id that an owner types, with a revision if the slots have changed."""
+    number = f"/{view.revision}" if view.revision > 1 else ""
+    return f"{short_id(view.id)}{number}"
+
+
+def id_to_ask_by(view: RequestView) -> str:
+    """Return the id to type for `view`: for an open change the id of the change, not of its reservation."""
+    return view.changing if view.state == "open" and view.changing else view.id
+
+
+def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
+    """Suggest next commands after a booking, a hold or a change."""
+    named = short_id(id_to_ask_by(view))
+    if view.state == "open" and view.waiting is not None:
+        how = "on waiting lists" if view.waiting.listed else "still waiting"
+        if view.waiting.approval:
+            how = approval_words(view.waiting, zone)
+        what = "the change" if view.changing else "it"
+        return [
+            f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give {what} up"
+        ]
+    if view.state == "open":
+        return [f"still being decided: kalends show {named}, or kalends watch {named}"]
+    if view.state == "held" and view.recalled_until:
+        return [recalled_words(view, zone)]
+    if view.state == "held" and view.needs_approval:
+        return to_approve_lines(view.needs_approval, named)
+    if view.state == "held":
+        return [f"held: kalends lock {named} to keep it, kalends release {named} to give it up"]
+    return []

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from kalends.cli.console.colours import stated
-from kalends.cli.console.output import rows
+from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.problems import lines as problem_lines
-from kalends.cli.console.short_time import short_time
-from kalends.cli.jobs.placed import how_words, placed_words
+from kalends.cli.console.screen import stated
 from kalends.cli.requests.agent_options import argument_text
-from kalends.cli.requests.approval_words import to_approve_lines
-from kalends.cli.requests.notice_words import before_words, change_words, units_out_words
-from kalends.cli.requests.polls import poll_lines
 from kalends.cli.requests.waiting_words import waiting_words
-from kalends.contract.calls import (
-    AgentNote,
-    Candidate,
-    ClaimView,
-    Found,
-    Patience,
-    Price,
-    RequestView,
-)
-from kalends.contract.notice_calls import made_words
+from kalends.contract.notice_calls import ChangeByOthers, made_words
+from kalends.contract.slot_words import slot_words
 from kalends.core.durations import format_duration
 from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id
 from kalends.core.language import format_alternatives, preferences
-from kalends.core.language.preferences import Preference
 from kalends.core.requests import Request, span
-from kalends.core.resources import job_of_slot
-from kalends.core.steps import StepPart
 from kalends.core.times import format_time
+
+if TYPE_CHECKING:
+    from kalends.contract.calls import (
+        AgentNote,
+        ClaimView,
+        Patience,
+        PlacedEnd,
+        PlacedJob,
+        RequestView,
+        UnitsOut,
+    )
+    from kalends.core.language.preferences import Preference
+    from kalends.core.steps import StepPart
+
 
 HASH_SHOWN = 12
 """Digits shown of a script's hash."""
@@ -92,14 +89,6 @@ def _patience_words(said: Said, zone: ZoneInfo) -> str:
         last = until or "the last possible start"
         return f"also on waiting lists; at most until {last}"
     return f"at most until {until}" if until else ""
-
-
-def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
-    """Describe what the holder of a recalled request must do, and by when if that is known."""
-    by = "it now"
-    if view.recalled_until:
-        by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
-    return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
 
 
 def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
@@ -271,94 +260,47 @@ def _state_words(view: RequestView) -> str:
     return stage if ended is None or ended.succeeded else f"ended: {how_words(ended)}"
 
 
-def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
-    """List the possible starts and, if asked for, the bookings in their way."""
-    polls = (line for poll in found.polls for line in poll_lines(poll))
-    seen = [
-        f"{resource}: bookings by others in its batch system: as seen {short_time(as_of, zone)}"
-        for resource, as_of in sorted(found.as_of.items())
-    ]
-    return [
-        *candidate_lines(found.candidates, zone), *seen, *to_approve_lines(found.approval),
-        *obstacle_lines(found, zone), *polls,
-    ]  # fmt: skip
+def units_out_words(out: UnitsOut, view: RequestView, zone: ZoneInfo) -> str:
+    """Describe units of a slot that cannot be used."""
+    units = sum(each.units for each in view.claims if each.resource == out.resource)
+    why = f": {out.detail}" if out.detail else ""
+    return f"{out.units} of {units} units on {out.resource}, since {format_time(out.at, zone)}{why}"
 
 
-def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:
-    """Return a row for each possible start, with weights and prices if any differ from zero.
-
-    IDLE is the time, of one unit, that a start leaves in gaps too short for another like it; DELAYS
-    counts requests in line, JOBS DELAYED waiting jobs, with the longest of their delays.
-    """
-    shown = tuple(candidates)
-    prices = [candidate.price or Price() for candidate in shown]
-    columns: list[tuple[str, Sequence[object]]] = [
-        (f"START ({zone.key})", [short_time(candidate.start, zone) for candidate in shown]),
-        ("END", [short_time(candidate.end, zone) for candidate in shown]),
-    ]
-    if any(candidate.weight for candidate in shown):
-        columns.append(("WEIGHT", [f"{candidate.weight:g}" for candidate in shown]))
-    if any(price.idle_unit_s for price in prices):
-        columns.append(("IDLE", [_idle(price) for price in prices]))
-    if any(price.delays for price in prices):
-        columns.append(("DELAYS", [price.delays or "-" for price in prices]))
-    if any(price.delayed_jobs for price in prices):
-        columns.append(("JOBS DELAYED", [_jobs_delayed(price) for price in prices]))
-    columns.append(("ON", [_on(candidate.claims) for candidate in shown]))
-    return rows(
-        [name for name, _ in columns],
-        list(zip(*(cells for _, cells in columns), strict=True)),
-        right=("WEIGHT", "IDLE", "DELAYS"),
-    )
+def change_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
+    """Return a change of a request: what, by whom, when and why."""
+    reason = f": {changed.reason}" if changed.reason else ""
+    made = changed.made.replace("-", " ")
+    return f"{made} by {changed.by} on {format_time(changed.at, zone)}{reason}"
 
 
-def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:
-    """List the bookings that would have to move, and the jobs that run, below the start that they prevent."""
-    if not found.obstacles:
-        return []
-    when = short_time(found.obstacles[0].start, zone)
-    jobs = sum(bool(job_of_slot(each.slot.reservation)) for each in found.obstacles)
-    counted = [
-        f"{number} {name}{'' if number == 1 else 's'} would have to {do}"
-        for number, name, do in (
-            (len(found.obstacles) - jobs, "booking", "move"),
-            (jobs, "job", "end"),
-        )
-        if number
-    ]
-    what = f"{', and '.join(counted)}{'' if found.fewest else ' (fewer might do)'}"
-    better = "a better start" if found.candidates else "a start"
-    return [
-        f"for {better} at {when} {what}:",
-        *rows(
-            ("RESOURCE", "UNITS", f"START ({zone.key})", "END", "STATE", "HOLDER"),
-            [
-                (
-                    each.resource,
-                    each.slot.units,
-                    short_time(each.slot.start, zone),
-                    short_time(each.slot.end, zone),
-                    job_of_slot(each.slot.reservation) or each.slot.state,
-                    each.slot.holder or "-",
-                )
-                for each in found.obstacles
-            ],
-            right=("UNITS",),
-        ),
-    ]
+def before_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
+    """Return the earlier slots of the request; "" if they are not known, or there were none."""
+    return slot_words(changed.was, zone) if changed.was else ""
 
 
-def _jobs_delayed(price: Price) -> str:
-    if not price.delayed_jobs:
-        return "-"
-    return f"{price.delayed_jobs}, by up to {format_duration(price.longest_delay_s)}"
+def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
+    """Return the promised or likely start of a job that a broker placed, or how it ended."""
+    if placed.ended is not None:
+        told = ended_words(placed.ended, zone)
+        says_why = f"; kalends job {placed.machine}/{placed.number} shows why"
+        return f"{told}{says_why if placed.ended.end == 'not-started' else ''}"
+    also = "".join(f"; also waits as {each.machine}/{each.number}" for each in placed.also)
+    if placed.start_by:
+        return f"starts by {format_time(placed.start_by, zone)}{also}"
+    return f"is likely to start by {format_time(placed.late_start, zone)}{also}"
 
 
-def _idle(price: Price) -> str:
-    return format_duration(price.idle_unit_s) if price.idle_unit_s > 0 else "-"
+def ended_words(ended: PlacedEnd, zone: ZoneInfo) -> str:
+    """Return when and how a job ended, and how long it ran."""
+    at = format_time(ended.at, zone)
+    if ended.end == "withdrawn":
+        return f"was withdrawn {at}"
+    if ended.end == "not-started":
+        return f"could not be started {at}"
+    return f"ended {at} after {format_duration(ended.ran_s)}: {how_words(ended)}"
 
 
-def _on(claims: Iterable[ClaimView]) -> str:
-    return " + ".join(
-        claim.resource + (f":{claim.units}" if claim.units > 1 else "") for claim in claims
-    )
+def how_words(ended: PlacedEnd) -> str:
+    """Return how a job ended, e.g. ``exit 0``."""
+    return ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"

@@ -14,7 +14,7 @@ import msgspec
 
 import kalends
 from kalends.cli.console import output
-from kalends.cli.requests import words
+from kalends.cli.requests import find, words
 from kalends.client.client import Client
 from kalends.contract.calls import Candidate, RequestView
 from kalends.core.durations import parse_duration
@@ -70,7 +70,7 @@ async def play(
         tell(
             "When could all three start?",
             [f"kalends find '{TEXT}' {options}"],
-            words.candidate_lines([found], zone),
+            find.candidate_lines([found], zone),
         )
         port = free_ports(RANKS)
         booked = await client.submit_in_step(

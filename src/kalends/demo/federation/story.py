@@ -12,9 +12,9 @@ import msgspec
 
 import kalends
 from kalends.cli.jobs import shown_jobs
-from kalends.cli.jobs.placed import placed_words
-from kalends.cli.sites import site_lines
-from kalends.cli.why import story_lines
+from kalends.cli.requests.lookups import story_lines
+from kalends.cli.requests.words import placed_words
+from kalends.cli.resources import site_lines
 from kalends.client.client import Client
 from kalends.contract.calls import PlacedJob, RequestView, Story
 from kalends.contract.job_calls import JobView

@@ -1,0 +1,1 @@
+"""The commands of ``kalends admin``, for owners and operators, by what they are about."""

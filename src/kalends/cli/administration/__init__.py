@@ -1,1 +1,0 @@
-"""The commands of ``kalends admin``, each in its own module under the name `command`."""

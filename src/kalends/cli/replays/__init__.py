@@ -1,1 +1,0 @@
-"""Shared code of the commands for research: workloads, policies, runs, and their tables."""

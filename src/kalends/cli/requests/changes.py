@@ -1,0 +1,214 @@
+"""Changes of a request: ``kalends lock``, ``release``, ``cancel``, ``move``, ``extend`` and ``shrink``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+
+from kalends.cli.console import output
+from kalends.cli.console.commands import all_of, server_command
+from kalends.cli.console.settings import Settings
+from kalends.cli.requests import request_options
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import RequestView
+from kalends.core.durations import format_duration, parse_duration
+from kalends.core.identifiers import short_id
+from kalends.core.times import format_time
+
+
+def _id_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a function a command with ID and --wait."""
+
+    def command(function: Callable[..., None]) -> click.Command:
+        function = click.argument("id")(request_options.wait_option(function))
+        example = f"kalends {name} 5d0c1f2e"
+        return server_command(name, example, f"{example} --wait 2m")(function)
+
+    return command
+
+
+@_id_command("lock")
+def lock(settings: Settings, id: str, wait: str) -> None:
+    """Lock all slots that a request holds.
+
+    Locks all of them or none, and makes the hold a reservation. A repeated call does no harm.
+    """
+    _settle(settings, id, wait, SyncClient.lock)
+
+
+@_id_command("release")
+def release(settings: Settings, id: str, wait: str) -> None:
+    """Release all slots that a request holds.
+
+    A request that still waits also leaves its wait queues. A repeated call does no harm.
+    """
+    _settle(settings, id, wait, SyncClient.release)
+
+
+def _settle(settings: Settings, id: str, wait: str, end_hold: Callable[..., RequestView]) -> None:
+    wait_s = request_options.wait_s(wait)
+    with settings.connect() as client:
+        view = end_hold(client, id, wait_s=wait_s)
+    request_options.answer(settings, view)
+
+
+@_id_command("cancel")
+def cancel(settings: Settings, id: str, wait: str) -> None:
+    """Cancel a reservation at all its sites.
+
+    Also ends requests that hold slots or still wait. With the id of a change that is still being decided,
+    cancels only the change. A repeated call does no harm.
+    """
+    wait_s = request_options.wait_s(wait)
+    with settings.connect() as client:
+        id = client.full_id(id)
+        view = client.cancel(id, wait_s=wait_s)
+        if view.id != id:
+            standing = client.show(view.id)
+            if standing.state == "reserved":
+                output.say(
+                    f"the change {short_id(id)} is cancelled; this reservation stays", error=True
+                )
+                view = standing
+    request_options.answer(settings, view)
+
+
+_change_options = all_of(
+    click.option(
+        "--key",
+        default="",
+        metavar="KEY",
+        help="Idempotency key: a repeated call with the same key changes once.  [default: a new one]",
+    ),
+    request_options.wait_option,
+)
+
+
+def _send(
+    settings: Settings,
+    client: SyncClient,
+    id: str,
+    key: str,
+    asked: str,
+    change: Callable[[str, str], RequestView],
+) -> None:
+    """Echo the change and its key, `change` the request of this id, and print it."""
+    full, key = client.full_id(id), key or client.new_key()
+    output.say(f"{'change':8} {full} {asked}", error=True)
+    output.say(f"{'key':8} {key}", error=True)
+    request_options.answer(settings, change(full, key))
+
+
+def _length_words(comparative: str, by: str | None, duration: str | None) -> str:
+    """Describe ``--by`` or ``--for``, of which exactly one must be given."""
+    if (by is None) == (duration is None):
+        raise click.UsageError("Give one of --by and --for.")
+    if by is not None:
+        return f"{comparative} by {format_duration(parse_duration(by, where='--by'))}"
+    return f"{comparative}: {format_duration(parse_duration(str(duration), where='--for'))} in all"
+
+
+def _units_kept(pairs: Iterable[str]) -> dict[str, int]:
+    """Parse ``site/name=N`` into a map."""
+    kept = {}
+    for pair in pairs:
+        resource, _, count = pair.rpartition("=")
+        if not resource or not count.isdecimal() or int(count) < 1:
+            raise click.BadParameter(
+                f"{pair!r} is not RES=N, e.g. sdsc/sp2=32.", param_hint="--units"
+            )
+        kept[resource] = int(count)
+    return kept
+
+
+@server_command(
+    "move", "kalends move 5d0c1f2e --to 'tomorrow 14:00'", "kalends move 5d0c1f2e --elsewhere"
+)
+@click.argument("id")
+@click.option("--to", metavar="TIME", default="", help="New start, e.g. 'tomorrow 14:00'.")
+@click.option(
+    "--elsewhere",
+    is_flag=True,
+    help="Move a job to another site, if it was submitted --at-most-once and has not started, or --rerun.",
+)
+@_change_options
+def move(
+    settings: Settings, id: str, to: str, elsewhere: bool, key: str, wait: str
+) -> None:  # fmt: skip
+    """Move a reservation to another time, or a job to another site.
+
+    Keeps the old time, or place, until every site has agreed to the new one. A running job is then ended,
+    and restarts at the other site.
+    """
+    if bool(to) == elsewhere:
+        raise click.UsageError("Give one of --to and --elsewhere.")
+    wait_s = request_options.wait_s(wait)
+    zone = settings.time_zone()
+    with settings.connect() as client:
+        if elsewhere:
+            _send(
+                settings, client, id, key, "to another site",
+                lambda full, key: client.place_elsewhere(full, key=key, wait_s=wait_s),
+            )  # fmt: skip
+            return
+        start_s = client.start_after_move_s(id, to, where="--to")
+        _send(
+            settings, client, id, key, f"to start at {format_time(start_s, zone)}",
+            lambda full, key: client.move(full, start_s, key=key, wait_s=wait_s),
+        )  # fmt: skip
+
+
+@server_command("extend", "kalends extend 5d0c1f2e --by 30m", "kalends extend 5d0c1f2e --for 3h")
+@click.argument("id")
+@click.option("--by", metavar="DURATION", help="Added length, e.g. 30m.")
+@click.option("--for", "duration", metavar="DURATION", help="New length, e.g. 3h.")
+@_change_options
+def extend(
+    settings: Settings, id: str, by: str | None, duration: str | None, key: str, wait: str
+) -> None:
+    """Make a reservation longer.
+
+    Keeps the start. If any site refuses, the reservation stays as it was.
+    """
+    wait_s = request_options.wait_s(wait)
+    with settings.connect() as client:
+        _send(
+            settings, client, id, key, _length_words("longer", by, duration),
+            lambda full, key: client.extend(full, by=by, duration=duration, key=key, wait_s=wait_s),
+        )  # fmt: skip
+
+
+@server_command(
+    "shrink", "kalends shrink 5d0c1f2e --by 30m", "kalends shrink 5d0c1f2e --units sdsc/sp2=32"
+)
+@click.argument("id")
+@click.option("--by", metavar="DURATION", help="Removed length, e.g. 30m.")
+@click.option("--for", "duration", metavar="DURATION", help="New length, e.g. 1h.")
+@click.option("--units", "units", metavar="RES=N", multiple=True,
+              help="Units kept of a resource, e.g. sdsc/sp2=32; may be repeated.")  # fmt: skip
+@_change_options
+def shrink(
+    settings: Settings,
+    id: str,
+    by: str | None,
+    duration: str | None,
+    units: tuple[str, ...],
+    key: str,
+    wait: str,
+) -> None:
+    """Make a reservation shorter or smaller.
+
+    Keeps the start.
+    """
+    wait_s = request_options.wait_s(wait)
+    kept = _units_kept(units)
+    asked = [_length_words("shorter", by, duration)] if by or duration or not kept else []
+    asked += [f"to {count} units of {resource}" for resource, count in kept.items()]
+    with settings.connect() as client:
+        _send(
+            settings, client, id, key, ", ".join(asked),
+            lambda full, key: client.shrink(
+                full, by=by, duration=duration, units=kept, key=key, wait_s=wait_s
+            ),
+        )  # fmt: skip

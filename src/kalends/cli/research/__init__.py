@@ -1,0 +1,1 @@
+"""The commands for research: replays of workloads, policies, and checks of schedules."""
