@@ -14,8 +14,9 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.journal.runs_store import RunsStore
 from kalends.resource_servers.journal.site_store import DRAINING
-from kalends.resource_servers.participation.approval.petitions import Petition
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.setup.assembly import auditor
 from kalends.serving.alarms import Alarms
@@ -170,7 +171,7 @@ class SiteOperations:
     def approvals(
         self, caller: Caller, body: approval_calls.ListApprovals
     ) -> approval_calls.Approvals:
-        pending = self._site.engine().participant.approval.pending()
+        pending = self._site.engine().participant.wing(OwnerApproval).pending()
         views = (_approval_view(stake, petition) for stake, petition in pending)
         return approval_calls.Approvals(
             requests=tuple(sorted(views, key=lambda view: (view.until, view.id)))
@@ -182,7 +183,7 @@ class SiteOperations:
         """Answers once the word is durable."""
         by = caller.principal.user
         stake, petition = await self._site.engine().called(
-            lambda participant, now: participant.decide_approval(body, by, now)
+            lambda participant, now: participant.wing(OwnerApproval).decide(body, by, now)
         )
         return _approval_view(stake, petition)
 

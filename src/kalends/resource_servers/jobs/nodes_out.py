@@ -34,12 +34,12 @@ class NodesOutWatch:
     def __init__(
         self,
         engine: SiteEngine,
+        ledger: JobLedger,
         service: QueueService,
         rules: Mapping[str, MachineConfiguration],
     ) -> None:
         """`rules` are by machine; of one that a batch system stands behind, that one tells of its nodes."""
-        self._engine, self._service = engine, service
-        self._ledger = JobLedger(engine)
+        self._engine, self._ledger, self._service = engine, ledger, service
         backed = engine.participant.provisions.grants.backends
         self._repair_s = {
             name: int(rules[name].repair_s)

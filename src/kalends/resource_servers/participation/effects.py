@@ -57,7 +57,7 @@ class PlaceAsk(NamedTuple):
     """Give `job` of `principal` a place in the queue of each machine, under the hold id that stands with it.
 
     On a machine that `jobs` names it is the job that stands there. What comes of it is handed to
-    `Participant.offered` with this `number`. Each is counted for `counted_s` longer than the job's limit
+    `PlacedJobs.offered` with this `number`. Each is counted for `counted_s` longer than the job's limit
     (`kalends.batch.queue.offers`).
     """
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
+from owned_messages import OPEN
 from tests.protocol_support import (
     ANN,
+    HERE,
     Site,
+    SiteWithoutJobs,
     abort,
     commit,
     give,
@@ -37,7 +40,7 @@ from kalends.resource_servers.participation.loss_reports import LossReports
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.memory.retention import Retention
-from kalends.resource_servers.participation.participant import HANDLERS
+from kalends.resource_servers.participation.parts import Plug, Tier, on, takers
 from kalends.resource_servers.participation.placed_jobs.end_reports import EndReports
 from kalends.resource_servers.participation.placed_jobs.job_bookings import JobBookings
 from kalends.resource_servers.participation.placed_jobs.part_reports import PartReports
@@ -45,6 +48,7 @@ from kalends.resource_servers.participation.placed_jobs.place_returns import Pla
 from kalends.resource_servers.participation.placed_jobs.places import Places
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
@@ -69,7 +73,7 @@ LISTENERS: tuple[tuple[type, str], ...] = (
     (Places, "forget"),
 )
 
-ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "Places.end", "WoundWait.end_place"]
+ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "WoundWait.end_place", "Places.end"]
 
 IN_TIME: tuple[tuple[type, str], ...] = (
     (Claims, "expire"),
@@ -105,6 +109,12 @@ AFTER_EACH_STEP: tuple[tuple[type, str], ...] = (
 )
 
 
+class SiteOfAllParts(Site):
+    """Site with machines, and a batch system behind one."""
+
+    backends: ClassVar = {f"{HERE}/pool": ResourceBackend("batch", ("n1", "n2", "n3"), {})}
+
+
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """The calls of some methods, in order, from the moment on that the test says which."""
@@ -128,8 +138,36 @@ def _noted(calls: list[str], part: type, name: str) -> Callable[..., Any]:
     return noted
 
 
-def test_every_message_to_a_site_has_a_part_that_takes_it() -> None:
-    assert HANDLERS.keys() == {*get_args(m.ToSite), *get_args(m.BetweenSites)}
+@pytest.mark.parametrize("kind", [Site, SiteWithoutJobs])
+def test_every_message_to_a_site_has_a_part_that_takes_it(kind: type[Site]) -> None:
+    takers = kind().participant._takers
+    assert takers.keys() == {*get_args(m.ToSite), *get_args(m.BetweenSites)}
+
+
+@pytest.mark.parametrize("kind", [Site, SiteWithoutJobs])
+def test_whose_a_message_is_is_checked_of_all_but_these(kind: type[Site]) -> None:
+    takers = kind().participant._takers.values()
+    assert {each.kind for each in takers if not each.owned} == set(OPEN)
+
+
+@pytest.mark.parametrize("kind", [Site, SiteWithoutJobs])
+def test_what_asks_on_behalf_of_a_user_can_be_refused(kind: type[Site]) -> None:
+    """Relock repeats what was decided: nothing is asked for."""
+    takers = kind().participant._takers.values()
+    asking = {each.kind for each in takers if "principal" in each.kind.__struct_fields__}
+    assert {each.kind for each in takers if each.refuse} == asking - {m.Relock}
+
+
+def test_no_two_parts_take_the_same_message() -> None:
+    one = Plug(Tier.ENDS, handles=[on(m.Forget, lambda source, forget, now: None)])
+    other = Plug(Tier.ASKS, handles=[on(m.Forget, lambda source, forget, now: None)])
+    with pytest.raises(ValueError, match="two parts take Forget"):
+        takers([one, other])
+
+
+def test_a_wing_that_is_not_plugged_in_is_not_found() -> None:
+    with pytest.raises(LookupError, match="PlacedJobs"):
+        _ = SiteWithoutJobs().jobs
 
 
 def test_only_one_part_writes_to_claim_sets_and_their_bookings() -> None:
@@ -216,7 +254,7 @@ def test_who_hears_of_a_cancel(heard: Callable[..., list[str]]) -> None:
 
 def test_parts_let_time_pass_in_this_order(heard: Callable[..., list[str]]) -> None:
     calls = heard(IN_TIME)
-    site = Site()
+    site = SiteOfAllParts()
     calls.clear()
     site.advance(10)
     assert calls == _in_order(IN_TIME)
@@ -224,14 +262,14 @@ def test_parts_let_time_pass_in_this_order(heard: Callable[..., list[str]]) -> N
 
 def test_parts_hear_of_a_session_in_this_order(heard: Callable[..., list[str]]) -> None:
     calls = heard(WHEN_A_BROKER_COMES)
-    site = Site()
+    site = SiteOfAllParts()
     site.call(lambda participant, now: participant.broker_came(now))
     assert calls == _in_order(WHEN_A_BROKER_COMES)
 
 
 def test_parts_end_a_step_in_this_order(heard: Callable[..., list[str]]) -> None:
     calls = heard(AFTER_EACH_STEP)
-    site = Site()
+    site = SiteOfAllParts()
     calls.clear()
     site.receive(release(1))
     assert calls == [*_in_order(AFTER_EACH_STEP), "OwnerRoom.catch"]

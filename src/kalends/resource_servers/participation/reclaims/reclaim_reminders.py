@@ -25,6 +25,7 @@ from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.memory.unreadable import SetAside
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier
 from kalends.resource_servers.participation.provision.grants import NodeGrant
 from kalends.resource_servers.participation.reclaims.moved_reservations import MovedReservations
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom, OwnersShare
@@ -61,9 +62,9 @@ class ReclaimReminders:
     set_aside: SetAside
     room: OwnerRoom
     jitter: Callable[[], float]
-    names_nodes: Callable[[str], bool] = lambda resource: False
+    names_nodes: Callable[[str], bool]
     """Whether it matters which units of a resource are free."""
-    resumed: Callable[[int, str, Moment], bool] = field(init=False)
+    resumed: Callable[[int, str, Moment], bool]
     """Told of a grant that an earlier life has given up; returns whether it is needed still."""
     _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
     _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
@@ -74,6 +75,15 @@ class ReclaimReminders:
     def __post_init__(self) -> None:
         self.choice = ReclaimChoice(self.book, self.room)
         self.moved = MovedReservations(self.book)
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.ASKS,
+            advance=self.advance,
+            next_deadline_ms=self.next_deadline_ms,
+            broker_came=self.remind_all,
+        )
 
     def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
