@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Mapping
 
 from msgspec.structs import replace
-from owned_messages import ABOUT_A_REQUEST
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Operation, Record, Spec
@@ -28,6 +27,7 @@ from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.steps import Step
+from tests.owned_messages import ABOUT_A_REQUEST
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
 
 START = T0 + DAY

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
-from owned_messages import ABOUT_A_REQUEST
 
 from kalends.calendars import AccessList, AccessRule, Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.contract import messages as m
@@ -55,6 +54,7 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
 from kalends.resource_servers.participation.registers import RegisterStored, decode_register
 from kalends.resource_servers.participation.this_site import AnyAddress
 from kalends.resource_servers.participation.visits.agent_visits import DEFAULT_AGENT_LIMITS
+from tests.owned_messages import ABOUT_A_REQUEST
 
 T = TypeVar("T")
 

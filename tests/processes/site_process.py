@@ -18,12 +18,12 @@ from typing import Any
 
 import aiohttp
 import msgspec
-from owned_messages import ABOUT_A_REQUEST
 
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
+from tests.owned_messages import ABOUT_A_REQUEST
 
 from .forked import ForkedPopen
 

@@ -16,13 +16,13 @@ from random import Random
 from typing import Any, Final, get_args
 
 from msgspec.structs import replace
-from owned_messages import ABOUT_A_REQUEST
 
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import KalendsError
 from kalends.resource_servers.participation.claims.claim_sets import decode_stake
+from tests.owned_messages import ABOUT_A_REQUEST
 from tests.protocol_broker import SITES, START, Broker
 from tests.protocol_support import REGISTER, Site
 from tests.simulation.inventing import Inventor

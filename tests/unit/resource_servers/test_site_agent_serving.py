@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from owned_messages import ABOUT_A_REQUEST
 from site_agent_support import SOURCE, hash_of
 from structlog.testing import capture_logs
+from tests.owned_messages import ABOUT_A_REQUEST
 
 from kalends.agents import records
 from kalends.agents.runs import Engine, RunOutcome, ScriptRun

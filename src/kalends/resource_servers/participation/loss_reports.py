@@ -49,8 +49,7 @@ class LossReports:
         return Plug(
             Tier.RECORDS,
             handles=[on(m.LossNoted, lambda source, noted, now: self.noted(noted))],
-            advance=self.advance,
-            next_deadline_ms=self.next_deadline_ms,
+            timed=self,
             broker_came=self.tell_all,
         )
 

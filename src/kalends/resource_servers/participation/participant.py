@@ -240,7 +240,7 @@ class Participant:
         )  # fmt: skip
         self.wound_wait = types.wound_wait(here, book, claims, room, line, self.admission, outbox)
 
-        runs = self.runs = RunTable(outbox, numbers)
+        runs = self.runs = RunTable(outbox, numbers, self._settle)
         visits = self.agent_visits = AgentVisits(runs)
         self.agent_recalls = types.agent_recalls(
             here, book, claims, room, runs, visits, outbox, held_max=agents.held_max
@@ -307,15 +307,9 @@ class Participant:
                     on(m.Welcome, self.welcome_and_meet, owned=False),
                     on(m.Query, self.show, owned=False, refuse=self._show_nothing),
                 ],
-                advance=lambda now: self.claims.expire(now.monotonic_ms),
-                next_deadline_ms=self.book.next_expiry_ms,
+                timed=self.claims,
             ),
-            Plug(
-                Tier.ENDS,
-                advance=self._end_runs,
-                next_deadline_ms=self.runs.next_deadline_ms,
-                att_of=self.agent_recalls.att_of,
-            ),
+            Plug(Tier.ENDS, timed=self.runs, att_of=self.agent_recalls.att_of),
             self.outcomes.plug,
             self._claim_handler.plug,
             self._visit_handler.plug,
@@ -336,8 +330,7 @@ class Participant:
             if plug.listen:
                 plug.listen(then)
         self._takers = takers(plugs)
-        self._advance = [plug.advance for plug in plugs if plug.advance]
-        self._deadlines = [plug.next_deadline_ms for plug in plugs if plug.next_deadline_ms]
+        self._timed = [plug.timed for plug in plugs if plug.timed]
         self._settling = [plug.settle for plug in plugs if plug.settle]
         self._met = [plug.met for plug in plugs if plug.met]
         self._broker_came = [plug.broker_came for plug in plugs if plug.broker_came]
@@ -423,24 +416,14 @@ class Participant:
     def advance(self, now: Moment) -> None:
         """Let time pass: end holds, inquire about promises, drop what is no longer needed."""
         self.lists.pass_time(now)
-        for advance in self._advance:
-            advance(now)
+        for part in self._timed:
+            part.advance(now)
         self._settle(now)
 
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do next (monotonic)."""
-        first_ms = self.retention.next_deadline_ms()
-        for next_ms in self._deadlines:
-            at_ms = next_ms()
-            if at_ms is not None and at_ms < first_ms:
-                first_ms = at_ms
-        return first_ms
-
-    def _end_runs(self, now: Moment) -> None:
-        for number in self.runs.overdue(now.monotonic_ms):
-            late = RunOutcome("killed", detail="the run did not end in time")
-            self.errand_done(number, late, now)
-            self.relayed(number, None, now)
+        times_ms = [part.next_deadline_ms() for part in self._timed]
+        return min([each for each in times_ms if each is not None])
 
     def take_effects(self) -> ParticipantEffects:
         """Return all effects since the last call, in order."""
@@ -519,12 +502,10 @@ class Participant:
     def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
         """Take the outcome of a run; one that nobody waits for any more changes nothing."""
         self.runs.errand_done(number, outcome, now)
-        self._settle(now)
 
     def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
         """Take the answer of a near site to a relayed visit, or None for silence."""
-        self.runs.relayed(number, report)
-        self._settle(now)
+        self.runs.relayed(number, report, now)
 
     def provisioned(self, number: int, answer: SystemAnswer, now: Moment) -> None:
         """Take what a batch system has answered; an errand that is over already changes nothing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal
@@ -31,6 +31,15 @@ class Tier(IntEnum):
     """Records of slots that have begun, or are over."""
     CARRIES = 4
     """Requests to batch systems, for all that has changed."""
+
+
+class Timed(Protocol):
+    """A part that acts as time passes."""
+
+    def advance(self, now: Moment) -> None: ...
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when `advance` has something to do next (monotonic)."""
 
 
 class Taken(NamedTuple):
@@ -60,9 +69,7 @@ class Plug(NamedTuple):
 
     tier: Tier
     handles: Sequence[Taken] = ()
-    advance: Callable[[Moment], None] | None = None
-    next_deadline_ms: Callable[[], int | None] | None = None
-    """When `advance` has something to do next (monotonic)."""
+    timed: Timed | None = None
     listen: Callable[[Consequences], None] | None = None
     """Called once: adds the part's listeners behind those that are there."""
     settle: Callable[[Moment], None] | None = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, get_args
 
 import pytest
-from owned_messages import OPEN
+from tests.owned_messages import OPEN
 from tests.protocol_support import (
     ANN,
     HERE,
@@ -76,8 +76,8 @@ LISTENERS: tuple[tuple[type, str], ...] = (
 ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "WoundWait.end_place", "Places.end"]
 
 IN_TIME: tuple[tuple[type, str], ...] = (
-    (Claims, "expire"),
-    (RunTable, "overdue"),
+    (Claims, "advance"),
+    (RunTable, "advance"),
     (OwnerApproval, "advance"),
     (WoundWait, "advance"),
     (WaitingLists, "advance"),

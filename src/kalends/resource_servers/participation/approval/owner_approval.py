@@ -53,14 +53,7 @@ class OwnerApproval:
 
     @property
     def plugs(self) -> tuple[Plug, ...]:
-        return (
-            Plug(
-                Tier.ENDS,
-                handles=[on(m.OwnerAsk, self.ask)],
-                advance=self.advance,
-                next_deadline_ms=self.next_deadline_ms,
-            ),
-        )
+        return (Plug(Tier.ENDS, handles=[on(m.OwnerAsk, self.ask)], timed=self),)
 
     # What needs the owner's word
 

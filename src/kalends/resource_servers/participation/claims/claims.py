@@ -93,9 +93,12 @@ class Claims:
         self._move(stake, event)
         self.clear(stake)
 
-    def expire(self, now_ms: int) -> None:
+    def next_deadline_ms(self) -> int | None:
+        return self.book.next_expiry_ms()
+
+    def advance(self, now: Moment) -> None:
         """End the holds whose time is over."""
-        for stake in self.book.expire(now_ms):
+        for stake in self.book.expire(now.monotonic_ms):
             self._move(stake, "expiry")
             self.clear(stake)
 

@@ -73,8 +73,7 @@ class WaitingLists:
         return Plug(
             Tier.WAITS,
             handles=[on(m.Await, self.wait, refuse=self._turn_down)],
-            advance=self.advance,
-            next_deadline_ms=self.next_deadline_ms,
+            timed=self,
             secret_of=self.secret_of,
         )
 

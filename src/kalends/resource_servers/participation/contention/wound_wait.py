@@ -64,8 +64,7 @@ class WoundWait:
         return Plug(
             Tier.WAITS,
             handles=[on(m.Give, lambda source, give, now: self.give(give, now))],
-            advance=self.advance,
-            next_deadline_ms=self.next_deadline_ms,
+            timed=self,
             att_of=self.att_of,
             secret_of=self.secret_of,
         )

@@ -58,8 +58,7 @@ class InDoubtResolver:
                 on(m.PeerAsk, lambda source, ask, now: self.peer_ask(source, ask), owned=False),
                 on(m.PeerSays, self.peer_says, owned=False),
             ],
-            advance=self.advance,
-            next_deadline_ms=self.next_deadline_ms,
+            timed=self,
         )
 
     def restore(self, now: Moment) -> None:

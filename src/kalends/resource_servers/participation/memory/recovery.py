@@ -58,12 +58,7 @@ class Recovery:
     @property
     def plug(self) -> Plug:
         settle = on(m.Settled, lambda source, settled, now: self.settle(source, now), owned=False)
-        return Plug(
-            Tier.ASKS,
-            handles=[settle],
-            advance=self.advance,
-            next_deadline_ms=self.next_deadline_ms,
-        )
+        return Plug(Tier.ASKS, handles=[settle], timed=self)
 
     def next_deadline_ms(self) -> int | None:
         return self._recovers_at_ms

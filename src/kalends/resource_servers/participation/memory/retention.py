@@ -100,7 +100,7 @@ class Retention:
         return Plug(
             Tier.RECORDS,
             handles=[on(m.Forget, lambda source, forget, now: self.forget(forget.rid))],
-            advance=self.advance,
+            timed=self,
         )
 
     def advance(self, now: Moment) -> None:

@@ -56,12 +56,7 @@ class Provisions:
     @property
     def plugs(self) -> tuple[Plug, ...]:
         """Return its plug; none where no batch system stands behind anything."""
-        plug = Plug(
-            Tier.CARRIES,
-            advance=self.advance,
-            next_deadline_ms=self.next_deadline_ms,
-            settle=self.carry_on,
-        )
+        plug = Plug(Tier.CARRIES, timed=self, settle=self.carry_on)
         return (plug,) if self.grants.backends else ()
 
     def restore(

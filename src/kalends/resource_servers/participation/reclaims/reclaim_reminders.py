@@ -78,12 +78,7 @@ class ReclaimReminders:
 
     @property
     def plug(self) -> Plug:
-        return Plug(
-            Tier.ASKS,
-            advance=self.advance,
-            next_deadline_ms=self.next_deadline_ms,
-            broker_came=self.remind_all,
-        )
+        return Plug(Tier.ASKS, timed=self, broker_came=self.remind_all)
 
     def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
