@@ -156,14 +156,18 @@ class SiteOperations:
     ) -> reclaim_calls.ReclaimView:
         """Answers once it is durable: from then on nothing new is taken there."""
         engine = self._site.engine()
-        return await engine.called(lambda participant, now: participant.reclaim(body, now))
+        return await engine.called(
+            lambda participant, now: participant.reminders.reclaim(body, now)
+        )
 
     async def reclaim_end(
         self, caller: Caller, body: reclaim_calls.ReclaimRef
     ) -> reclaim_calls.ReclaimView:
         """The reclaim as it was when it was withdrawn."""
         engine = self._site.engine()
-        return await engine.called(lambda participant, now: participant.end_reclaim(body.key, now))
+        return await engine.called(
+            lambda participant, now: participant.reminders.end(body.key, now)
+        )
 
     def reclaims(self, caller: Caller, body: reclaim_calls.ListReclaims) -> reclaim_calls.Reclaims:
         return reclaim_calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())

@@ -174,11 +174,11 @@ class SiteEngine:
 
     def errand_done(self, number: int, outcome: RunOutcome) -> None:
         """Take the end of a run; one that began in an earlier life of the site changes nothing."""
-        self._step(partial(self.participant.errand_done, number, outcome))
+        self._step(partial(self.participant.runs.errand_done, number, outcome))
 
     def relayed(self, number: int, report: m.SiteReport | None) -> None:
         """Take what a near site has answered; None for nothing."""
-        self._step(partial(self.participant.relayed, number, report))
+        self._step(partial(self.participant.runs.relayed, number, report))
 
     def provisioned(self, number: int, answer: SystemAnswer) -> None:
         """Take the answer of a batch system; one to an earlier life of the site changes nothing."""

@@ -190,7 +190,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
         body = reclaim_calls.Reclaim(
             key="two-nodes", resource=BOX, start=STORED_S + 60, end=STORED_S + 3_660, units=2
         )
-        site.reclaim(body, clock.moment())
+        site.reminders.reclaim(body, clock.moment())
         service.claims_moved(site.book.take_moved())
         (claim,) = queue.flow.claims().values()
         assert (claim.nodes, claim.reservation, claim.user) == (2, "", "")
@@ -202,7 +202,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
         service.step(BOX, lambda queue, now: queue.submit(ann, small, "third", now))
         assert not queue.job(2).on_nodes
         assert service._reserved[BOX]._open == {}
-        site.end_reclaim("two-nodes", clock.moment())
+        site.reminders.end("two-nodes", clock.moment())
         service.claims_moved(site.book.take_moved())
         assert queue.flow.claims() == {}
 

@@ -90,7 +90,7 @@ class NodesOutWatch:
                 machine, hour_s, until_s, len(_nodes_out(queue)), _idle_nodes_out(queue),
                 _why(queue), self._stuck(machine, queue, now_s, until_s), self._begun(machine, queue, now_s),
             )  # fmt: skip
-            self._engine.apply(lambda site, now: site.nodes_out(out, now))
+            self._engine.apply(lambda site, now: site.reminders.nodes_out(out, now))
 
     def _stuck(self, machine: str, queue: BatchQueue, now_s: int, until_s: int) -> str:
         """Return the largest reservation that is soon, and cannot be placed around what is out, or ""."""

@@ -27,7 +27,7 @@ class Send(NamedTuple):
 
 
 class RunTask(NamedTuple):
-    """Run `job`, and hand its outcome to `Participant.errand_done` with this `number`."""
+    """Run `job`, and hand its outcome to `RunTable.errand_done` with this `number`."""
 
     number: int
     rid: str
@@ -35,7 +35,7 @@ class RunTask(NamedTuple):
 
 
 class Relay(NamedTuple):
-    """Pass `dispatch` on to the near `site`, and hand its report to `Participant.relayed`."""
+    """Pass `dispatch` on to the near `site`, and hand its report to `RunTable.relayed`."""
 
     number: int
     site: str

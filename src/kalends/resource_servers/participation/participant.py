@@ -19,12 +19,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
-from kalends.agents.runs import RunOutcome
 from kalends.backends.names import OwnNames
 from kalends.backends.records import SystemAnswer
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import (
@@ -83,7 +81,6 @@ from kalends.resource_servers.participation.provision.systems import Systems
 from kalends.resource_servers.participation.queues import NO_QUEUES, Queues
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
-from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
 from kalends.resource_servers.participation.registers import (
     NO_BADGE,
     Badge,
@@ -232,7 +229,7 @@ class Participant:
         )
         self.reminders = ReclaimReminders(
             book, outbox, self.retention, self.set_aside, self.owner_room, jitter,
-            room.places.are_asked, provisions.mirror.dangers.resume,
+            room.places.are_asked, provisions.mirror.dangers.resume, self.losses.seen, self._settle,
         )  # fmt: skip
         self.admission = types.admission(
             here, book, claims, room, line.earmarks, self.retention, recovery, self.set_aside, known,
@@ -499,14 +496,6 @@ class Participant:
         for came in self._broker_came:
             came(now)
 
-    def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
-        """Take the outcome of a run; one that nobody waits for any more changes nothing."""
-        self.runs.errand_done(number, outcome, now)
-
-    def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
-        """Take the answer of a near site to a relayed visit, or None for silence."""
-        self.runs.relayed(number, report, now)
-
     def provisioned(self, number: int, answer: SystemAnswer, now: Moment) -> None:
         """Take what a batch system has answered; an errand that is over already changes nothing."""
         self.provisions.answered(number, answer, now)
@@ -521,30 +510,6 @@ class Participant:
     def leave_alone(self, rids: set[str]) -> None:
         """Ignore messages about these requests; the caller may add to them."""
         self.left_alone = rids
-
-    # Calls of the owner
-
-    def reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> reclaim_calls.ReclaimView:
-        """Reclaim as `ReclaimReminders.reclaim`, and inform those who wait there in vain."""
-        view = self.reminders.reclaim(body, now)
-        self._settle(now)
-        return view
-
-    def nodes_out(self, out: OutOfService, now: Moment) -> None:
-        """Take what a machine has out of service: as `ReclaimReminders.nodes_out`.
-
-        Brokers of slots that have begun are told how much of these cannot be used.
-        """
-        self.reminders.nodes_out(out, now)
-        for rid, nodes in out.begun:
-            self.losses.seen(rid, out.resource, nodes, out.reason, now)
-        self._settle(now)
-
-    def end_reclaim(self, key: str, now: Moment) -> reclaim_calls.ReclaimView:
-        """End a reclaim as `ReclaimReminders.end`, and find takers for its time."""
-        view = self.reminders.end(key, now)
-        self._settle(now)
-        return view
 
     # What is known here
 
