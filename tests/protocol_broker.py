@@ -27,7 +27,7 @@ from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.steps import Step
-from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
+from tests.owned_messages import ABOUT_A_REQUEST
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
 
 START = T0 + DAY

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.identifiers import machine_of, queue_of, request_id
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
 from kalends.core.limits import UNITS_MAX
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
@@ -25,6 +27,7 @@ from kalends.resource_servers.participation.admission import (
     DEFAULT_LIMITS,
     ParticipantLimits,
 )
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     Stake,
@@ -35,10 +38,14 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     decode_stake,
 )
 from kalends.resource_servers.participation.effects import ParticipantEffects, Send
+from kalends.resource_servers.participation.kernel import MakeWing
 from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, TimePassed
-from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
+from kalends.resource_servers.participation.no_jobs import NoJobs
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.participation.queues import NO_QUEUES, Queues
 from kalends.resource_servers.participation.reclaims.reclaims import (
     ReclaimDropped,
     ReclaimStored,
@@ -47,6 +54,7 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
 from kalends.resource_servers.participation.registers import RegisterStored, decode_register
 from kalends.resource_servers.participation.this_site import AnyAddress
 from kalends.resource_servers.participation.visits.agent_visits import DEFAULT_AGENT_LIMITS
+from tests.owned_messages import ABOUT_A_REQUEST
 
 T = TypeVar("T")
 
@@ -109,6 +117,8 @@ class Site:
 
     agents = DEFAULT_AGENT_LIMITS
     addresses: Container[str] = AnyAddress()
+    backends: Mapping[str, ResourceBackend] = MappingProxyType({})
+    wings: tuple[MakeWing, ...] = (PlacedJobs,)
 
     def __init__(
         self,
@@ -117,10 +127,12 @@ class Site:
         rules: dict[str, tuple[AccessRule, ...]] | None = None,
         limits: ParticipantLimits = DEFAULT_LIMITS,
         owners_limits: Iterable[Limit] = (),
+        queues: Queues = NO_QUEUES,
     ) -> None:
         self.name = name
         self.rules = rules or {}
         self.limits = limits
+        self.queues = queues
         self.owners_limits = tuple(owners_limits)
         self.capacities = {"one": 1, "two": 1, "pool": 3}
         self.stored: dict[str, bytes] = {}
@@ -146,6 +158,14 @@ class Site:
     @property
     def now(self) -> Moment:
         return Moment(self.ms, T0 * 1_000 + self.ms + self.wrong_ms)
+
+    @property
+    def jobs(self) -> PlacedJobs:
+        return self.participant.wing(PlacedJobs)
+
+    @property
+    def approval(self) -> OwnerApproval:
+        return self.participant.wing(OwnerApproval)
 
     def restart(self, *, come_back: bool = True) -> None:
         """Only what was durable is left; brokers `come_back` at once, or not yet."""
@@ -178,6 +198,10 @@ class Site:
             past=Past(self.lives[-1][0], self.position, ended, SITE_SECRET),
             recovering=self.recovering,
             addresses=self.addresses,
+            backends=self.backends,
+            queues=self.queues,
+            consent=OwnerApproval,
+            wings=self.wings,
             now=self.now,
         )
         reclaims = [decode_reclaim(body) for body in self.reclaims.values()]
@@ -288,6 +312,26 @@ class Site:
                 self.reclaims[fact.key] = fact.body
             case ReclaimDropped():
                 self.reclaims.pop(fact.key, None)
+
+
+class TakesParts:
+    """Queues that take every part of a job in step; there are jobs in them, or there are none."""
+
+    def __init__(self, *, jobs: bool = False) -> None:
+        self.jobs = jobs
+        self.asked: list[JobRequest] = []
+
+    def has_job(self, rid: str) -> bool:
+        return self.jobs
+
+    def why_not_part(self, principal: Principal, part: JobRequest) -> None:
+        self.asked.append(part)
+
+
+class SiteWithoutJobs(Site):
+    """A site that runs no jobs, perhaps no more."""
+
+    wings = (NoJobs,)
 
 
 # Messages, with everything that a test does not care about filled in

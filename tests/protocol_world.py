@@ -32,6 +32,7 @@ from kalends.broker.register import request_writes
 from kalends.calendars import Limit
 from kalends.contract import messages as m
 from kalends.contract.approval_calls import DecideApproval
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import StakeDropped, StakeStored
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from tests.protocol_broker import START, Broker, hello, new_register
@@ -186,7 +187,7 @@ class World:
     def _say(self, site: str, name: str, *, approve: bool, word: str) -> None:
         node = self.sites[site]
         body = DecideApproval(id=self.names[name], approve=approve, word=word)
-        node.participant.decide_approval(body, "owner", node.now)
+        node.participant.wing(OwnerApproval).decide(body, "owner", node.now)
         self._tell_site(site, node.settle())
         self._settle()
 

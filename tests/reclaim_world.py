@@ -78,7 +78,7 @@ class ReclaimWorld:
             end=START + int(end_h * HOUR), notice_s=notice_s, reason=reason,
             units=units, dry_run=dry_run,
         )  # fmt: skip
-        view = site.call(lambda participant, now: participant.reclaim(body, now))
+        view = site.call(lambda participant, now: participant.reminders.reclaim(body, now))
         if deliver:
             self.deliver()
         return view

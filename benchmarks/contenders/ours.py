@@ -37,6 +37,7 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.participant import Participant
 
 HOUR_S: Final = 3_600
@@ -133,6 +134,7 @@ class SiteNode(Node):
             {info.name: WatchedCalendar(info, network, losses) for info in infos},
             epoch=1,
             jitter=Random(f"{seed}:{name}").random,
+            consent=OwnerApproval,
             now=self.moment,
         )
 

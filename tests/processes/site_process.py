@@ -23,7 +23,7 @@ from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
+from tests.owned_messages import ABOUT_A_REQUEST
 
 from .forked import ForkedPopen
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,7 +29,6 @@ from kalends.resource_servers.participation.approval.owner_approval import Owner
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
 from kalends.resource_servers.participation.memory.past import Past
 from kalends.resource_servers.participation.memory.recovery import Recovery
-from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.reclaims import reclaim_choice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
@@ -37,6 +37,7 @@ from kalends.serving.http.dispatch import Dispatcher
 from kalends.stores.sqlite import sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
 from tests.simulation import (
+    climates,
     mutations,
     mutations_of_forgetting,
     mutations_of_limits,
@@ -221,7 +222,7 @@ def a_second_word_is_taken() -> None:
     OwnerApproval._check_is_certain = lambda self, stake, rid: None  # type: ignore[method-assign]
 
 
-def _as_participant(broken: type[Participant]) -> Callable[[], None]:
+def _as_participant(broken: Any) -> Callable[[], None]:
     def install() -> None:
         restored_participant.Participant = broken  # type: ignore[misc]
 
@@ -239,10 +240,10 @@ def _of_the_machines() -> Iterator[tuple[str, Callable[[], None]]]:
     """The machines gone wrong, as `tests.simulation` has them, in the shipped shells."""
     for module in (mutations, mutations_of_forgetting, mutations_of_limits, mutations_of_waiting):
         for name, broken in vars(module).items():
-            if not isinstance(broken, type) or broken.__module__ != module.__name__:
-                continue
-            if issubclass(broken, Participant):
+            if isinstance(broken, partial) and name not in vars(climates):
                 yield name, _as_participant(broken)
+            elif not isinstance(broken, type) or broken.__module__ != module.__name__:
+                continue
             elif mutations.is_of_coordinator(broken):
                 yield name, _as_coordinator(broken)
 

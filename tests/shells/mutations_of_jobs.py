@@ -45,8 +45,8 @@ def jobs_are_answered_before_they_are_stored() -> None:
     """A submission is told as taken when it is in memory."""
 
     async def at_once(self: SiteMachines, machine: str, step: Any) -> Any:
-        assert self._service is not None
-        return self._service.step(machine, step)
+        assert self.hooks.service is not None
+        return self.hooks.service.step(machine, step)
 
     SiteMachines.called = at_once  # type: ignore[method-assign]
 

@@ -56,11 +56,7 @@ def free_nodes_are_promised_for_now() -> None:
 @mutation
 def places_of_earlier_lives_are_forgotten() -> None:
     """After a restart nobody looks what has become of the claims."""
-
-    def begin(self: PlaceDesk) -> None:
-        self._engine.ask_queues = self.ask
-
-    PlaceDesk.begin = begin  # type: ignore[method-assign]
+    PlaceDesk.begin = lambda self: None  # type: ignore[method-assign]
 
 
 @mutation

@@ -20,13 +20,13 @@ from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
 from kalends.resource_servers.journal.site_store import Loaded
-from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import (
     Fact,
     StakeDropped,
     StakeStored,
     TimeClosed,
 )
+from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.participation.registers import RegisterStored
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.kernel import Kernel, Violation

@@ -22,6 +22,7 @@ from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.owners import Guarded, owners_answer, owners_think
 from tests.simulation.owners_limits import owners_limit, owners_limit_passed
 from tests.simulation.schedule import FAULTS_MS, Report, run
+from tests.simulation.shipped_site import SHIPPED, site_with
 from tests.simulation.system_rooms import drawn_room
 from tests.simulation.workload import Size
 from tests.simulation.world import USERS, World
@@ -39,7 +40,7 @@ class Climate(NamedTuple):
     prepare: Callable[[World], None] | None = None
     faults_ms: int = FAULTS_MS
     hard: float = 1.0
-    participant: type[Participant] = Participant
+    participant: Callable[..., Participant] = SHIPPED
     costs: int = 1
     """How much longer than others a schedule takes: so many fewer are run in CI."""
     forgets: bool = False
@@ -50,7 +51,7 @@ class Climate(NamedTuple):
         """The schedule of `seed`; `world_type` in place of the shipped code."""
 
         class Shipped(World):
-            make_participant = self.participant
+            make_participant = staticmethod(self.participant)
 
         return run(
             seed,
@@ -69,10 +70,8 @@ class RetainedBriefly(Retention):
     sure_window_ms = 10_000
 
 
-class DroppedSoon(Participant):
-    """The shipped code with records that are kept for a minute, not a day, after their slots."""
-
-    retention_type = RetainedBriefly
+DroppedSoon = site_with(retention=RetainedBriefly)
+"""The shipped code with records that are kept for a minute, not a day, after their slots."""
 
 
 # Who wants what

@@ -22,7 +22,7 @@ from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import KalendsError
 from kalends.resource_servers.participation.claims.claim_sets import decode_stake
-from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
+from tests.owned_messages import ABOUT_A_REQUEST
 from tests.protocol_broker import SITES, START, Broker
 from tests.protocol_support import REGISTER, Site
 from tests.simulation.inventing import Inventor

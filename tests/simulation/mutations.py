@@ -6,6 +6,8 @@ the order of storing and saying, and drops an owner's rule.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -21,10 +23,11 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
-from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.participant import Participant, PartTypes
 from kalends.resource_servers.participation.visits.agent_holds import AgentHolds
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
 from tests.simulation.climates import (
@@ -39,6 +42,7 @@ from tests.simulation.climates import (
 )
 from tests.simulation.disks import RegisterDisk
 from tests.simulation.nodes import BrokerNode, SiteNode
+from tests.simulation.shipped_site import SHIPPED, site_with
 from tests.simulation.world import World
 
 
@@ -52,7 +56,7 @@ class Mutation(NamedTuple):
 
 def world_with(
     *,
-    participant: type[Participant] = Participant,
+    participant: Callable[..., Participant] = SHIPPED,
     coordinator: type = Coordinator,
     register: type[RegisterDisk] = RegisterDisk,
     site: type[SiteNode] = SiteNode,
@@ -61,7 +65,7 @@ def world_with(
     """A world of which one part is broken; `coordinator` may be a part of the coordinator."""
 
     class Broken(World):
-        make_participant = participant
+        make_participant = staticmethod(participant)
         make_coordinator = coordinator_with(coordinator)
         register_disk = register
         site_node = site
@@ -92,11 +96,11 @@ def _seams(broken: type) -> list[str]:
     ]
 
 
-def _sites(name: str, broken: type[Participant]) -> Mutation:
+def _sites(name: str, broken: Callable[..., Participant]) -> Mutation:
     return Mutation(name, world_with(participant=broken))
 
 
-def _asking(name: str, broken: type[Participant]) -> Mutation:
+def _asking(name: str, broken: Callable[..., Participant]) -> Mutation:
     """Broken in what sites ask of each other when all brokers are silent."""
     return Mutation(name, world_with(participant=broken), BROKERS_SILENT)
 
@@ -139,11 +143,7 @@ class ShortPromises(Claims):
         self.ends_ms = {**getattr(self, "ends_ms", {}), stake.rid: now.monotonic_ms + 3_000}
 
 
-class PromisesExpire(Participant):
-    """A promise ends three seconds after it was made, as a hold would."""
-
-    claims_type = ShortPromises
-
+class EndsPromises(Participant):
     def receive(self, source: str, message: m.Message, now: Any) -> None:
         ends_ms = getattr(self.claims, "ends_ms", {})
         for rid, end_ms in list(ends_ms.items()):
@@ -155,6 +155,10 @@ class PromisesExpire(Participant):
         super().receive(source, message, now)
 
 
+PromisesExpire = partial(EndsPromises, consent=OwnerApproval, types=PartTypes(claims=ShortPromises))
+"""A promise ends three seconds after it was made, as a hold would."""
+
+
 class GivesPromisesBack(InDoubtResolver):
     def inquire(self, rid: str, att: int, count: int, now: Any) -> None:
         stake = self.stakes.get(rid)
@@ -164,10 +168,8 @@ class GivesPromisesBack(InDoubtResolver):
         super().inquire(rid, att, count, now)
 
 
-class PromisesAreReleased(Participant):
-    """The start of an inquiry gives the promise back, as a recall of a promise would."""
-
-    in_doubt_type = GivesPromisesBack
+PromisesAreReleased = site_with(in_doubt=GivesPromisesBack)
+"""The start of an inquiry gives the promise back, as a recall of a promise would."""
 
 
 class CommitForgottenAfterFirstDone(DecidePhase):
@@ -216,10 +218,8 @@ class PromisesInMemory(Claims):
             super().store(stake, event)
 
 
-class PromiseNotStored(Participant):
-    """A yes that does not survive a crash."""
-
-    claims_type = PromisesInMemory
+PromiseNotStored = site_with(claims=PromisesInMemory)
+"""A yes that does not survive a crash."""
 
 
 class TakeoverAtTheSameAttempt(Attempts):
@@ -251,10 +251,8 @@ class RefusesInMemory(InDoubtResolver):
         super().peer_ask(source, ask)
 
 
-class PeersRefuseWithoutStoring(Participant):
-    """A peer says never, and forgets that it did."""
-
-    in_doubt_type = RefusesInMemory
+PeersRefuseWithoutStoring = site_with(in_doubt=RefusesInMemory)
+"""A peer says never, and forgets that it did."""
 
 
 class CommitsWhenAllPrepared(InDoubtResolver):
@@ -266,10 +264,8 @@ class CommitsWhenAllPrepared(InDoubtResolver):
         super().peer_says(source, says, now)
 
 
-class AllPreparedMeansCommit(Participant):
-    """When every peer is prepared, a site locks."""
-
-    in_doubt_type = CommitsWhenAllPrepared
+AllPreparedMeansCommit = site_with(in_doubt=CommitsWhenAllPrepared)
+"""When every peer is prepared, a site locks."""
 
 
 class AbortsForPrepared(InDoubtResolver):
@@ -279,10 +275,8 @@ class AbortsForPrepared(InDoubtResolver):
         super().peer_says(source, says, now)
 
 
-class OnePreparedPeerMeansAbort(Participant):
-    """A peer that is prepared, too, is read as one that refuses."""
-
-    in_doubt_type = AbortsForPrepared
+OnePreparedPeerMeansAbort = site_with(in_doubt=AbortsForPrepared)
+"""A peer that is prepared, too, is read as one that refuses."""
 
 
 class HearsPeersForOthers(InDoubtResolver):
@@ -293,10 +287,8 @@ class HearsPeersForOthers(InDoubtResolver):
         super().peer_says(named, says, now)
 
 
-class PeersSpeakForOthers(Participant):
-    """What a peer says counts for whomever it names."""
-
-    in_doubt_type = HearsPeersForOthers
+PeersSpeakForOthers = site_with(in_doubt=HearsPeersForOthers)
+"""What a peer says counts for whomever it names."""
 
 
 # Order, and rules
@@ -315,10 +307,8 @@ class AdmitsEveryLock(Admission):
         return ()
 
 
-class LockNotChecked(Participant):
-    """An owner's list is asked about holding only."""
-
-    admission_type = AdmitsEveryLock
+LockNotChecked = site_with(admission=AdmitsEveryLock)
+"""An owner's list is asked about holding only."""
 
 
 class LeavesTheOld(OutcomeHandler):
@@ -328,10 +318,8 @@ class LeavesTheOld(OutcomeHandler):
         return super().commit(stake, rid, att, chosen, now)
 
 
-class OldStandsAlone(Participant):
-    """A commit of a change leaves the old claims locked."""
-
-    outcomes_type = LeavesTheOld
+OldStandsAlone = site_with(outcomes=LeavesTheOld)
+"""A commit of a change leaves the old claims locked."""
 
 
 class CancelsInMemory(Claims):
@@ -340,10 +328,8 @@ class CancelsInMemory(Claims):
             super().store(stake, event)
 
 
-class CancelNotStored(Participant):
-    """A cancel that does not survive a crash."""
-
-    claims_type = CancelsInMemory
+CancelNotStored = site_with(claims=CancelsInMemory)
+"""A cancel that does not survive a crash."""
 
 
 class AbortNotDurable(PreparePhase):
@@ -368,10 +354,8 @@ class BestAlternativeBooked(Claims):
         stake.claims = claims
 
 
-class AlternativesAreNotBooked(Participant):
-    """Of all that an agent chose, only the best is on the calendars."""
-
-    claims_type = BestAlternativeBooked
+AlternativesAreNotBooked = site_with(claims=BestAlternativeBooked)
+"""Of all that an agent chose, only the best is on the calendars."""
 
 
 class TakesPromisesBack(AgentRecalls):
@@ -383,10 +367,8 @@ class TakesPromisesBack(AgentRecalls):
         super().give_back(given)
 
 
-class RecallTakesPromises(Participant):
-    """What an agent gives back is taken, even if it was promised while the agent thought about it."""
-
-    agent_recalls_type = TakesPromisesBack
+RecallTakesPromises = site_with(agent_recalls=TakesPromisesBack)
+"""What an agent gives back is taken, even if it was promised while the agent thought about it."""
 
 
 class HoldsUnchecked(AgentHolds):
@@ -394,10 +376,8 @@ class HoldsUnchecked(AgentHolds):
         return True
 
 
-class ChoicesAreNotChecked(Participant):
-    """What was free when the agent looked is held, whatever has been booked since, or is kept."""
-
-    agent_holds_type = HoldsUnchecked
+ChoicesAreNotChecked = site_with(agent_holds=HoldsUnchecked)
+"""What was free when the agent looked is held, whatever has been booked since, or is kept."""
 
 
 class SomeTermsWillDo(AgentDispatch):

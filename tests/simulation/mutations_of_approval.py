@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -11,12 +12,13 @@ from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.owner_approvals import OwnerApprovals
 from kalends.contract.owner_words import refusal_of
 from kalends.core.refusals import error_of
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.participant import PartTypes
 from tests.simulation.climates import OWNERS_AND_CHANGES, OWNERS_ANSWER, OWNERS_THINK
 from tests.simulation.disks import RegisterDisk
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.owners import AnsweredSoon, Guarded
+from tests.simulation.shipped_site import SHIPPED
 
 
 class AnyWordDoes(AnsweredSoon):
@@ -24,10 +26,8 @@ class AnyWordDoes(AnsweredSoon):
         return () if stake.petition is not None else super().why_not(stake, named)
 
 
-class PromisedBeforeTheWord(Guarded):
-    """What is before the owner is promised, as soon as a broker asks; this one's does."""
-
-    approval_type: type[OwnerApproval] = AnyWordDoes
+PromisedBeforeTheWord = partial(SHIPPED, consent=AnyWordDoes)
+"""What is before the owner is promised, as soon as a broker asks; this one's does."""
 
 
 class Impatient(OwnerApprovals):
@@ -46,10 +46,8 @@ class AskedOnce(AnsweredSoon):
         return super().unapproved(principal, wants, replaces, petition)
 
 
-class ApprovedForGood(Guarded):
-    """Once approved, a request may have any slots."""
-
-    approval_type: type[OwnerApproval] = AskedOnce
+ApprovedForGood = partial(SHIPPED, consent=AskedOnce)
+"""Once approved, a request may have any slots."""
 
 
 class WordsInMemory(Claims):
@@ -59,10 +57,8 @@ class WordsInMemory(Claims):
             self.refuse(stake, stake.att, "abort")
 
 
-class WordForgotten(Guarded):
-    """An approval is told, and a crash takes it back."""
-
-    claims_type: type[Claims] = WordsInMemory
+WordForgotten = partial(Guarded, types=PartTypes(claims=WordsInMemory))
+"""An approval is told, and a crash takes it back."""
 
 
 class ReplacesWhatIsGone(RegisterDisk):
@@ -102,8 +98,7 @@ class AsksAnew(AnsweredSoon):
         super().ask(source, ask, now)
 
 
-class DeclinedForNow(Guarded):
-    approval_type: type[OwnerApproval] = AsksAnew
+DeclinedForNow = partial(SHIPPED, consent=AsksAnew)
 
 
 MUTATIONS_OF_APPROVAL: Final = (

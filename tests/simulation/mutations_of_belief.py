@@ -12,9 +12,9 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.ownership import Ownership
-from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE
 from tests.simulation.mutations import Mutation, world_with
+from tests.simulation.shipped_site import site_with
 
 
 class HearsAnything(Hearing):
@@ -38,10 +38,8 @@ class AsksForNoSecret(Ownership):
         return True
 
 
-class SecretsAreNotChecked(Participant):
-    """Whoever knows the id of a request may speak about it."""
-
-    ownership_type = AsksForNoSecret
+SecretsAreNotChecked = site_with(ownership=AsksForNoSecret)
+"""Whoever knows the id of a request may speak about it."""
 
 
 class BelievesWhoPassesOn(Ownership):
@@ -51,10 +49,8 @@ class BelievesWhoPassesOn(Ownership):
         return msgspec.structs.replace(dispatch, secret=secret)
 
 
-class AnybodyPassesOn(Participant):
-    """A visit that a near site passes on needs no proof that a broker has sent it."""
-
-    ownership_type = BelievesWhoPassesOn
+AnybodyPassesOn = site_with(ownership=BelievesWhoPassesOn)
+"""A visit that a near site passes on needs no proof that a broker has sent it."""
 
 
 class AnswersAnyPeer(InDoubtResolver):
@@ -62,10 +58,8 @@ class AnswersAnyPeer(InDoubtResolver):
         return True
 
 
-class AnybodyTakesPart(Participant):
-    """Whoever asks as a peer is answered, and an attempt refused for it."""
-
-    in_doubt_type = AnswersAnyPeer
+AnybodyTakesPart = site_with(in_doubt=AnswersAnyPeer)
+"""Whoever asks as a peer is answered, and an attempt refused for it."""
 
 
 MUTATIONS_OF_BELIEF: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -9,8 +10,9 @@ from msgspec.structs import replace
 from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.memory.retention import Retention
-from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.participant import Participant, PartTypes
 from tests.simulation.climates import (
     SITE_CUT_OFF,
     SLOTS_END,
@@ -21,6 +23,7 @@ from tests.simulation.climates import (
 )
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import SiteNode
+from tests.simulation.shipped_site import site_with
 
 
 class AllForgettable(RetainedBriefly):
@@ -29,10 +32,8 @@ class AllForgettable(RetainedBriefly):
         super().collect(now)
 
 
-class DroppedBeforeForget(Participant):
-    """A commit record goes as soon as its slots have ended, whoever is still in doubt."""
-
-    retention_type = AllForgettable
+DroppedBeforeForget = site_with(retention=AllForgettable)
+"""A commit record goes as soon as its slots have ended, whoever is still in doubt."""
 
 
 class RetainedByClock(Retention):
@@ -43,10 +44,8 @@ class RetainedByClock(Retention):
         return True
 
 
-class CollectedByClock(Participant):
-    """Whatever has ended by the site's clock, and nothing else, is dropped."""
-
-    retention_type = RetainedByClock
+CollectedByClock = site_with(retention=RetainedByClock)
+"""Whatever has ended by the site's clock, and nothing else, is dropped."""
 
 
 class JumpsAreFollowed(SiteNode):
@@ -61,10 +60,8 @@ class NeverAsks(RetainedBriefly):
         pass
 
 
-class NobodyAsksWhetherDone(Participant):
-    """Whoever has missed the word to forget a commit keeps it."""
-
-    retention_type = NeverAsks
+NobodyAsksWhetherDone = site_with(retention=NeverAsks)
+"""Whoever has missed the word to forget a commit keeps it."""
 
 
 class NeverSaysDone(OutcomeInquiries):
@@ -83,30 +80,28 @@ class KeepsRefusals(RetainedBriefly):
         return stake.decided and super().is_agreed(stake, now)
 
 
-class RefusalsAreKept(Participant):
-    """Of what a site has refused it keeps the record, whenever its time was."""
-
-    retention_type = KeepsRefusals
+RefusalsAreKept = site_with(retention=KeepsRefusals)
+"""Of what a site has refused it keeps the record, whenever its time was."""
 
 
 class ForgetsAtTheEnd(RetainedBriefly):
     keep_after_end_s = 0
 
 
-class RetainedUntilTheEnd(Participant):
-    """A record goes as soon as its slots have ended."""
-
-    retention_type = ForgetsAtTheEnd
+RetainedUntilTheEnd = site_with(retention=ForgetsAtTheEnd)
+"""A record goes as soon as its slots have ended."""
 
 
-class ForgetsWhatCounts(Participant):
-    """A record goes in its time, whatever limit of its week still counts it."""
-
-    retention_type = RetainedBriefly
-
+class CountsNothing(Participant):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.book.counted_until = lambda rid: 0  # type: ignore[method-assign]
+
+
+ForgetsWhatCounts = partial(
+    CountsNothing, consent=OwnerApproval, types=PartTypes(retention=RetainedBriefly)
+)
+"""A record goes in its time, whatever limit of its week still counts it."""
 
 
 MUTATIONS_OF_FORGETTING: Final = (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from kalends.resource_servers.participation.admission import Admission
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
-from kalends.resource_servers.participation.participant import Participant
-from tests.simulation.climates import OWNERS_LIMIT, WEEKS_PASS, DroppedSoon
+from kalends.resource_servers.participation.participant import Participant, PartTypes
+from tests.simulation.climates import OWNERS_LIMIT, WEEKS_PASS, RetainedBriefly
 from tests.simulation.mutations import Mutation, world_with
+from tests.simulation.shipped_site import site_with
 
 
 class LooksWhenHeld(Admission):
@@ -21,20 +24,20 @@ class LooksWhenHeld(Admission):
             self.book._usage.refusals = counts  # type: ignore[method-assign]
 
 
-class LimitedWhenHeldOnly(Participant):
-    """What was within the limits when it was held is promised, whatever was promised meanwhile."""
-
-    admission_type = LooksWhenHeld
+LimitedWhenHeldOnly = site_with(admission=LooksWhenHeld)
+"""What was within the limits when it was held is promised, whatever was promised meanwhile."""
 
 
-class CountsAgainFromNothing(Participant):
-    """After a restart, nothing that is reserved counts against the limits."""
-
+class CountsFromNothing(Participant):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         for rid in [*self.book._usage._noted]:
             self.book._usage.drop(rid)
         self.book.check = lambda: None  # type: ignore[method-assign]
+
+
+CountsAgainFromNothing = partial(CountsFromNothing, consent=OwnerApproval)
+"""After a restart, nothing that is reserved counts against the limits."""
 
 
 class LimitsNewOnes(Admission):
@@ -47,10 +50,8 @@ class LimitsNewOnes(Admission):
         return _of_rules(refusals) if stake.replaces else refusals
 
 
-class ChangesAreNotLimited(Participant):
-    """Whoever extends what is reserved, or moves it, may have as much as there is."""
-
-    admission_type = LimitsNewOnes
+ChangesAreNotLimited = site_with(admission=LimitsNewOnes)
+"""Whoever extends what is reserved, or moves it, may have as much as there is."""
 
 
 def _of_rules(refusals: Any) -> Any:
@@ -62,10 +63,8 @@ class HasRoomForMore(Admission):
         return _of_rules(super().why_not(source, visit, now))
 
 
-class LimitedWhenPromisedOnly(Participant):
-    """Any number may be held."""
-
-    admission_type = HasRoomForMore
+LimitedWhenPromisedOnly = site_with(admission=HasRoomForMore)
+"""Any number may be held."""
 
 
 class GivesUsedTimeBack(Claims):
@@ -73,20 +72,22 @@ class GivesUsedTimeBack(Claims):
         pass
 
 
-class UsedTimeIsGivenBack(DroppedSoon):
-    """Whoever cancels or moves what has run has not used it."""
-
-    claims_type = GivesUsedTimeBack
+UsedTimeIsGivenBack = site_with(retention=RetainedBriefly, claims=GivesUsedTimeBack)
+"""Whoever cancels or moves what has run has not used it."""
 
 
-class UsedTimeIsNotRestored(DroppedSoon):
-    """After a restart, what was used of what was cancelled or moved counts no more."""
-
+class DropsUsedTime(Participant):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         for stake in self.book._used():
             self.book._usage.drop(stake.rid)
         self.book.check = lambda: None  # type: ignore[method-assign]
+
+
+UsedTimeIsNotRestored = partial(
+    DropsUsedTime, consent=OwnerApproval, types=PartTypes(retention=RetainedBriefly)
+)
+"""After a restart, what was used of what was cancelled or moved counts no more."""
 
 
 MUTATIONS_OF_LIMITS: Final = (

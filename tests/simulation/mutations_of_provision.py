@@ -8,13 +8,13 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
-from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.dangers import Dangers
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.mirror import Mirror
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from tests.simulation.climates import BATCH_PROMISES_LOST, BATCH_SYSTEMS
 from tests.simulation.mutations import Mutation, world_with
+from tests.simulation.shipped_site import site_with
 
 
 class EagerVotes(ClaimHandler):
@@ -26,10 +26,8 @@ class EagerVotes(ClaimHandler):
             super()._await_grants(stake, now, answer)
 
 
-class VotesBeforeGranted(Participant):
-    """The vote leaves when the system has been asked, and not when it has granted."""
-
-    claim_handler_type = EagerVotes
+VotesBeforeGranted = site_with(claim_handler=EagerVotes)
+"""The vote leaves when the system has been asked, and not when it has granted."""
 
 
 class BelievesDone(Mirror):
@@ -44,10 +42,8 @@ class BelievesDone(Mirror):
         super()._end(grant, sight, answer, now)
 
 
-class GrantsNotRead(Participant):
-    """Done is believed, whatever the system has under the name then."""
-
-    mirror_type = BelievesDone
+GrantsNotRead = site_with(mirror=BelievesDone)
+"""Done is believed, whatever the system has under the name then."""
 
 
 class NodesAlone(Mirror):
@@ -56,10 +52,8 @@ class NodesAlone(Mirror):
         return self._sights[grant.number].shows(wish, self._clock_s(grant, now))
 
 
-class PartsNotCompared(Participant):
-    """The right nodes are enough, however many of their cores, or licences, the system has kept."""
-
-    mirror_type = NodesAlone
+PartsNotCompared = site_with(mirror=NodesAlone)
+"""The right nodes are enough, however many of their cores, or licences, the system has kept."""
 
 
 class SilenceBelieved(Mirror):
@@ -72,10 +66,8 @@ class SilenceBelieved(Mirror):
         pass
 
 
-class SilenceIsNo(Participant):
-    """What has had no answer was not carried out, it is thought."""
-
-    mirror_type = SilenceBelieved
+SilenceIsNo = site_with(mirror=SilenceBelieved)
+"""What has had no answer was not carried out, it is thought."""
 
 
 class NothingReleased(Provisions):
@@ -83,10 +75,8 @@ class NothingReleased(Provisions):
         self._intents.pop(rid, None)
 
 
-class NeverReleased(Participant):
-    """Grants stay when their claims are gone."""
-
-    provisions_type = NothingReleased
+NeverReleased = site_with(provisions=NothingReleased)
+"""Grants stay when their claims are gone."""
 
 
 class BlindMirror(Mirror):
@@ -98,10 +88,8 @@ class BlindMirror(Mirror):
                 self.compare(grant)
 
 
-class DriftUnseen(Participant):
-    """What an operator, or a crash, has changed is never looked for."""
-
-    mirror_type = BlindMirror
+DriftUnseen = site_with(mirror=BlindMirror)
+"""What an operator, or a crash, has changed is never looked for."""
 
 
 @dataclass(eq=False)
@@ -110,10 +98,8 @@ class RoomOfClaims(GrantTable):
         return True
 
 
-class FreedWhenTold(Participant):
-    """Room is free when the system is told to give it up, and not when it has."""
-
-    grants_type = RoomOfClaims
+FreedWhenTold = site_with(grants=RoomOfClaims)
+"""Room is free when the system is told to give it up, and not when it has."""
 
 
 class Patient(Dangers):
@@ -134,34 +120,16 @@ class AllInDanger(Dangers):
         return super()._why_not(grant)
 
 
-class PatientMirror(Mirror):
-    dangers_type = Patient
+NeverGivenUp = site_with(dangers=Patient)
+"""What the system cannot keep is an alarm, and nothing else."""
 
 
-class NeverGivenUp(Participant):
-    """What the system cannot keep is an alarm, and nothing else."""
-
-    mirror_type = PatientMirror
+GivenUpAtOnce = site_with(dangers=NothingEvaded)
+"""Users have to move, and other nodes are free."""
 
 
-class RigidMirror(Mirror):
-    dangers_type = NothingEvaded
-
-
-class GivenUpAtOnce(Participant):
-    """Users have to move, and other nodes are free."""
-
-    mirror_type = RigidMirror
-
-
-class FearfulMirror(Mirror):
-    dangers_type = AllInDanger
-
-
-class GivenUpAll(Participant):
-    """Whatever happens to one node costs every promise there."""
-
-    mirror_type = FearfulMirror
+GivenUpAll = site_with(dangers=AllInDanger)
+"""Whatever happens to one node costs every promise there."""
 
 
 MUTATIONS_OF_PROVISION: Final = tuple(

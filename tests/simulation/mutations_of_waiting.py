@@ -12,10 +12,10 @@ from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
 from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
-from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import FAIR, LISTS, SLOW_LINES
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import BrokerNode
+from tests.simulation.shipped_site import site_with
 
 
 class RecallsNobody(WoundWait):
@@ -23,10 +23,8 @@ class RecallsNobody(WoundWait):
         pass
 
 
-class NoRecall(Participant):
-    """Those who are older wait, too, until those who are younger have what they want."""
-
-    wound_wait_type = RecallsNobody
+NoRecall = site_with(wound_wait=RecallsNobody)
+"""Those who are older wait, too, until those who are younger have what they want."""
 
 
 class NobodyAnswersRecalls(Negotiation):
@@ -39,10 +37,8 @@ class TakesNothingBack(WoundWait):
         self._recalls.clear()
 
 
-class NothingIsTakenBack(Participant):
-    """The end of a recall is forgotten."""
-
-    wound_wait_type = TakesNothingBack
+NothingIsTakenBack = site_with(wound_wait=TakesNothingBack)
+"""The end of a recall is forgotten."""
 
 
 class CountsStaleRecalls(WoundWait):
@@ -54,10 +50,8 @@ class CountsStaleRecalls(WoundWait):
         super().end_recalls(now)
 
 
-class StaleRecallsCount(Participant):
-    """The end of a recall takes back whatever its holder holds by then."""
-
-    wound_wait_type = CountsStaleRecalls
+StaleRecallsCount = site_with(wound_wait=CountsStaleRecalls)
+"""The end of a recall takes back whatever its holder holds by then."""
 
 
 class ServesNobody(WoundWait):
@@ -65,10 +59,8 @@ class ServesNobody(WoundWait):
         pass
 
 
-class LostWakeUp(Participant):
-    """What comes free is not given to those who wait in line."""
-
-    wound_wait_type = ServesNobody
+LostWakeUp = site_with(wound_wait=ServesNobody)
+"""What comes free is not given to those who wait in line."""
 
 
 class OffersWhatCameFree(WaitingLists):
@@ -80,10 +72,8 @@ class OffersWhatCameFree(WaitingLists):
         )
 
 
-class NothingBeyondWhatCameFree(Participant):
-    """A list offers what came free to those alone for whom that is enough."""
-
-    lists_type = OffersWhatCameFree
+NothingBeyondWhatCameFree = site_with(lists=OffersWhatCameFree)
+"""A list offers what came free to those alone for whom that is enough."""
 
 
 class BrokersLeaseEnds(BrokerNode):
@@ -112,10 +102,8 @@ class KeepsWhoIsGone(WaitingLists):
             self.listed.put(listed)
 
 
-class ListedForEver(Participant):
-    """A list keeps whoever does not come back."""
-
-    lists_type = KeepsWhoIsGone
+ListedForEver = site_with(lists=KeepsWhoIsGone)
+"""A list keeps whoever does not come back."""
 
 
 class WaitsForPromises(ClaimHandler):
@@ -123,10 +111,8 @@ class WaitsForPromises(ClaimHandler):
         super().visit(source, replace(visit, queue=True), now, may_recall=may_recall)
 
 
-class VotesWait(Participant):
-    """A promise is waited for, by one who has promises elsewhere."""
-
-    claim_handler_type = WaitsForPromises
+VotesWait = site_with(claim_handler=WaitsForPromises)
+"""A promise is waited for, by one who has promises elsewhere."""
 
 
 MUTATIONS_OF_WAITING: Final = (

@@ -296,7 +296,7 @@ class SiteNode(Node):
             self.network.post(self, f"sim://{relay.site}", dispatch)
 
     def _errand_done(self, number: int, outcome: RunOutcome) -> None:
-        self.participant.errand_done(number, outcome, self.now())
+        self.participant.runs.errand_done(number, outcome, self.now())
         self._carry_out()
 
     def _relayed(self, url: str, answer: m.Report | m.Stale) -> None:
@@ -307,7 +307,7 @@ class SiteNode(Node):
             return
         reports = answer.sites if isinstance(answer, m.Report) else ()
         report = next((each for each in reports if each.site == site), None)
-        self.participant.relayed(number, report, self.now())
+        self.participant.runs.relayed(number, report, self.now())
         self._carry_out()
 
     def advance(self) -> None:

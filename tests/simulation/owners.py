@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from kalends.calendars import Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.contract.approval_calls import DecideApproval
 from kalends.core.errors import Conflict, Unavailable
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Stake
-from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.nodes import SiteNode
 from tests.simulation.owners_words import OwnersWords
+from tests.simulation.shipped_site import SHIPPED
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -26,15 +27,12 @@ THINKS_MS: Final = 8_000
 class AnsweredSoon(OwnerApproval):
     """Owners have so little time that some requests end without a word."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.within_s = WITHIN_S
+    def within_s(self) -> int:
+        return WITHIN_S
 
 
-class Guarded(Participant):
-    """The shipped code, whose owners have less time."""
-
-    approval_type = AnsweredSoon
+Guarded = partial(SHIPPED, consent=AnsweredSoon)
+"""The shipped code, whose owners have less time."""
 
 
 def owners_think(world: World) -> None:
@@ -80,7 +78,7 @@ def _look_again(world: World, site: SiteNode) -> None:
 def _decide(world: World, site: SiteNode) -> None:
     """Say a word about some of those who wait; a repeat, as of an answer that was lost, does no harm."""
     random = world.kernel.random
-    for stake, petition in list(site.participant.approval.pending()):
+    for stake, petition in list(site.participant.wing(OwnerApproval).pending()):
         if not _may_be_decided(site, stake, petition.revision):
             continue
         choice = random.choices(("approve", "decline", "forget"), (60, 15, 25))[0]
@@ -96,10 +94,10 @@ def _decide(world: World, site: SiteNode) -> None:
             id=stake.rid, approve=approve, revision=petition.revision, word=choice
         )
         for _ in range(random.choice((1, 1, 2))):
-            site.participant.decide_approval(body, "owner", site.now())
+            site.participant.wing(OwnerApproval).decide(body, "owner", site.now())
         other = DecideApproval(id=stake.rid, approve=not approve, revision=petition.revision)
         try:
-            site.participant.decide_approval(other, "owner", site.now())
+            site.participant.wing(OwnerApproval).decide(other, "owner", site.now())
         except Conflict:
             continue
         raise AssertionError(f"{site.name}: {stake.rid} was approved and declined")
@@ -113,7 +111,7 @@ def _may_be_decided(site: SiteNode, stake: Stake, revision: int) -> bool:
     for approve in (True, False):
         body = DecideApproval(id=stake.rid, approve=approve, revision=revision)
         try:
-            site.participant.decide_approval(body, "owner", site.now())
+            site.participant.wing(OwnerApproval).decide(body, "owner", site.now())
         except Unavailable:
             continue
         raise AssertionError(
@@ -126,7 +124,7 @@ def _say_too_late(site: SiteNode, rid: str, revision: int, *, approve: bool) -> 
     """Its time is over, though the site has not noticed yet: no word counts any more."""
     body = DecideApproval(id=rid, approve=approve, revision=revision)
     try:
-        site.participant.decide_approval(body, "owner", site.now())
+        site.participant.wing(OwnerApproval).decide(body, "owner", site.now())
     except Conflict:
         return
     raise AssertionError(f"{site.name}: a word about {rid} was taken after its time")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.simulation.mutations_of_waiting import (
     NothingIsTakenBack,
 )
 from tests.simulation.schedule import run
+from tests.simulation.shipped_site import site_with
 from tests.simulation.workload import CROWD, Size
 from tests.simulation.world import World
 
@@ -84,10 +86,8 @@ class FallingNumbers(FenceNumbers):
         return super().new() ^ ((1 << 32) - 1)
 
 
-class NumbersGoBack(Participant):
-    """Fence numbers go down."""
-
-    numbers_type = FallingNumbers
+NumbersGoBack = site_with(numbers=FallingNumbers)
+"""Fence numbers go down."""
 
 
 class OutboxOfOldLooks(ParticipantOutbox):
@@ -99,10 +99,8 @@ class OutboxOfOldLooks(ParticipantOutbox):
         super().send(to, message)
 
 
-class OldLooks(Participant):
-    """A look is answered as the first one was."""
-
-    outbox_type = OutboxOfOldLooks
+OldLooks = site_with(outbox=OutboxOfOldLooks)
+"""A look is answered as the first one was."""
 
 
 class HoldsBriefly(Admission):
@@ -111,10 +109,8 @@ class HoldsBriefly(Admission):
         return super().take(source, before, short, now, *events)
 
 
-class ShortHolds(Participant):
-    """Holds run out after a twentieth of their time."""
-
-    admission_type = HoldsBriefly
+ShortHolds = site_with(admission=HoldsBriefly)
+"""Holds run out after a twentieth of their time."""
 
 
 class KeepsNothing(Admission):
@@ -122,10 +118,8 @@ class KeepsNothing(Admission):
         return ""
 
 
-class NothingIsKept(Participant):
-    """Room is whoever's that comes."""
-
-    admission_type = KeepsNothing
+NothingIsKept = site_with(admission=KeepsNothing)
+"""Room is whoever's that comes."""
 
 
 class RoomForTheYoungest(FreeRoom):
@@ -133,26 +127,32 @@ class RoomForTheYoungest(FreeRoom):
         return -stamp, rid
 
 
-class YoungestFirst(Participant):
-    """The line is the wrong way round."""
-
-    room_type = RoomForTheYoungest
+YoungestFirst = site_with(room=RoomForTheYoungest)
+"""The line is the wrong way round."""
 
 
 @pytest.mark.parametrize(
-    "broken", [NumbersGoBack, OldLooks, ShortHolds], ids=lambda it: it.__name__
+    "broken",
+    [
+        pytest.param(NumbersGoBack, id="NumbersGoBack"),
+        pytest.param(OldLooks, id="OldLooks"),
+        pytest.param(ShortHolds, id="ShortHolds"),
+    ],
 )
-def test_the_recorder_catches(broken: type[Participant]) -> None:
+def test_the_recorder_catches(broken: Callable[..., Participant]) -> None:
     world_type = world_with(participant=broken)
     assert any(listened(seed, world_type, CROWD)[1] for seed in range(1, 60))
 
 
 @pytest.mark.parametrize(
     ("broken", "shown_by"),
-    [(NothingIsKept, 19), (YoungestFirst, 3), (LostWakeUp, 71)],
-    ids=lambda it: getattr(it, "__name__", None),
+    [
+        pytest.param(NothingIsKept, 19, id="NothingIsKept"),
+        pytest.param(YoungestFirst, 3, id="YoungestFirst"),
+        pytest.param(LostWakeUp, 71, id="LostWakeUp"),
+    ],
 )
-def test_the_oracle_of_waiting_catches(broken: type[Participant], shown_by: int) -> None:
+def test_the_oracle_of_waiting_catches(broken: Callable[..., Participant], shown_by: int) -> None:
     """The seed that has shown it is tried first, and others only where it shows it no more."""
     world_type = world_with(participant=broken)
     seeds = (shown_by, *range(1, 120))

@@ -87,7 +87,7 @@ class World:
         self.nodes = nodes
         why = "a node is out of service" * bool(nodes)
         out = OutOfService(ONE, 0, 1, nodes, 0, why, begun=((self.rid, nodes),))
-        self.sites["here"].call(lambda site, now: site.nodes_out(out, now))
+        self.sites["here"].call(lambda site, now: site.reminders.nodes_out(out, now))
 
     def wait(self, ms: int) -> None:
         self.broker.advance(ms)

@@ -13,13 +13,13 @@ from kalends.broker.coordination.views import view_of
 from kalends.calendars import AccessList, AccessRule, ResourceCalendar, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.auditor import Auditor
 from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.disks import RegisterDisk
 from tests.simulation.kernel import Kernel
 from tests.simulation.network import Network, Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode
+from tests.simulation.shipped_site import SHIPPED
 from tests.simulation.workload import Client, Size
 
 SITES = ("argo", "bode", "cray", "dune", "echo")
@@ -36,7 +36,7 @@ class Judge(Protocol):
 class World:
     """Everything of one schedule. `crash_at` loses power at that point (see `Node.point`)."""
 
-    make_participant: Any = Participant
+    make_participant: Any = staticmethod(SHIPPED)
     make_coordinator: Any = Coordinator
     register_disk = RegisterDisk
     site_node = SiteNode

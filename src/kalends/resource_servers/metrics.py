@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, Literal
 
 from kalends.agents.runs import Function, RunOutcome
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.metrics import Metrics
@@ -75,7 +76,8 @@ def _claims(engine: Callable[[], SiteEngine | None], state: State) -> int:
 
 def _approvals(engine: Callable[[], SiteEngine | None]) -> int:
     running = engine()
-    return sum(1 for _ in running.participant.approval.pending()) if running is not None else 0
+    pending = running.participant.wing(OwnerApproval).pending() if running is not None else ()
+    return sum(1 for _ in pending)
 
 
 def _grants(engine: Callable[[], SiteEngine | None], number: int) -> int:

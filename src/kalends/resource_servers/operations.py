@@ -14,8 +14,9 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.journal.runs_store import RunsStore
 from kalends.resource_servers.journal.site_store import DRAINING
-from kalends.resource_servers.participation.approval.petitions import Petition
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.setup.assembly import auditor
 from kalends.serving.alarms import Alarms
@@ -155,14 +156,18 @@ class SiteOperations:
     ) -> reclaim_calls.ReclaimView:
         """Answers once it is durable: from then on nothing new is taken there."""
         engine = self._site.engine()
-        return await engine.called(lambda participant, now: participant.reclaim(body, now))
+        return await engine.called(
+            lambda participant, now: participant.reminders.reclaim(body, now)
+        )
 
     async def reclaim_end(
         self, caller: Caller, body: reclaim_calls.ReclaimRef
     ) -> reclaim_calls.ReclaimView:
         """The reclaim as it was when it was withdrawn."""
         engine = self._site.engine()
-        return await engine.called(lambda participant, now: participant.end_reclaim(body.key, now))
+        return await engine.called(
+            lambda participant, now: participant.reminders.end(body.key, now)
+        )
 
     def reclaims(self, caller: Caller, body: reclaim_calls.ListReclaims) -> reclaim_calls.Reclaims:
         return reclaim_calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
@@ -170,7 +175,7 @@ class SiteOperations:
     def approvals(
         self, caller: Caller, body: approval_calls.ListApprovals
     ) -> approval_calls.Approvals:
-        pending = self._site.engine().participant.approval.pending()
+        pending = self._site.engine().participant.wing(OwnerApproval).pending()
         views = (_approval_view(stake, petition) for stake, petition in pending)
         return approval_calls.Approvals(
             requests=tuple(sorted(views, key=lambda view: (view.until, view.id)))
@@ -182,7 +187,7 @@ class SiteOperations:
         """Answers once the word is durable."""
         by = caller.principal.user
         stake, petition = await self._site.engine().called(
-            lambda participant, now: participant.decide_approval(body, by, now)
+            lambda participant, now: participant.wing(OwnerApproval).decide(body, by, now)
         )
         return _approval_view(stake, petition)
 

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from kalends.core.errors import StoreDamaged
 from kalends.core.intervals import Moment
 from kalends.resource_servers.journal.site_store import DRAINING, Loaded, SiteStore
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.no_jobs import NoJobs
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.participation.queues import Queues
 from kalends.resource_servers.setup.assembly import (
     addresses_of,
     agent_limits_of,
@@ -24,13 +28,14 @@ from kalends.serving.garbage_collection import not_collecting
 def restored_participant(
     configuration: SiteConfiguration,
     backends: Mapping[str, ResourceBackend],
+    queues: Queues,
     store: SiteStore,
     now: Moment,
 ) -> Participant:
     """Return the participant; raises `StoreDamaged` when the calendars cannot carry what was promised."""
     with not_collecting():
         loaded = store.load()
-        participant = _participant_of(configuration, backends, loaded, now)
+        participant = _participant_of(configuration, backends, queues, loaded, now)
     participant.admission.draining = bool(store.setting(DRAINING))
     participant.reminders.restore(loaded.reclaims, now)
     participant.keep_aside(loaded.set_aside)
@@ -40,6 +45,7 @@ def restored_participant(
 def _participant_of(
     configuration: SiteConfiguration,
     backends: Mapping[str, ResourceBackend],
+    queues: Queues,
     loaded: Loaded,
     now: Moment,
 ) -> Participant:
@@ -62,6 +68,9 @@ def _participant_of(
             grants=loaded.grants,
             slots=loaded.slots,
             addresses=addresses_of(configuration),
+            queues=queues,
+            consent=OwnerApproval,
+            wings=(PlacedJobs if configuration.machines else NoJobs,),
             now=now,
         )
     except AssertionError as error:

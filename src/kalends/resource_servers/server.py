@@ -259,6 +259,7 @@ class SiteServer:
             reported=self.alarms.report,
             failed=self._failed,
             observe=self._measures.committed,
+            queues=self.machines.hooks,
         )
         self._notices.begin_life(
             *letters, lambda ids: engine.persist((LettersDone(tuple(ids)),), lambda: None)
@@ -274,8 +275,8 @@ class SiteServer:
         return engine
 
     def _restore(self, store: SiteStore) -> Participant:
-        now = self._moment()
-        participant = restored_participant(self._configuration, self._backends, store, now)
+        given = (self._configuration, self._backends, self.machines.hooks)
+        participant = restored_participant(*given, store, self._moment())
         participant.leave_alone(self._left_alone)
         return participant
 

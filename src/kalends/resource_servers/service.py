@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
@@ -46,6 +46,19 @@ JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 PRUNE_EVERY_S: Final = 3_600.0
 
 
+class EngineQueues(Protocol):
+    """The queues of the site's machines."""
+
+    def claims_moved(self, placed: Sequence[Placed]) -> None:
+        """Follow bookings of claims that have come or gone where jobs run."""
+
+    def ask_places(self, asks: Sequence[PlaceAsk]) -> None:
+        """Give places; they come back by `PlacedJobs.offered`."""
+
+    def say_start(self, words: Sequence[StartWord]) -> None:
+        """Let jobs start that have asked for it, or end them."""
+
+
 class SiteEngine:
     """One life of a site, from the opening of its store to its failure or the stop of the server.
 
@@ -69,6 +82,7 @@ class SiteEngine:
         reported: Callable[[str, str], None],
         failed: Callable[[StoreFailed], None],
         observe: Callable[[Committed], None],
+        queues: EngineQueues | None = None,
     ) -> None:
         self.participant = participant
         self.store = store
@@ -81,6 +95,7 @@ class SiteEngine:
         self._alarmed = alarmed
         self._reported = reported
         self._on_failed = failed
+        self._queues = queues
         self._failure: StoreFailed | None = None
         self._loop = asyncio.get_running_loop()
         self._committer: GroupCommit[SiteOperation, int | None] = GroupCommit(
@@ -91,12 +106,6 @@ class SiteEngine:
         self.position = participant.position
         """How many facts about stakes are durable."""
         self._marks: dict[str, m.Mark] = {}
-        self.follow: Callable[[Sequence[Placed]], None] = lambda moved: None
-        """Hears of bookings of claims that have come or gone where jobs run."""
-        self.ask_queues: Callable[[Sequence[PlaceAsk]], None] = lambda asks: None
-        """Asks the queues of machines for places; what they give comes back by `offered`."""
-        self.say_start: Callable[[Sequence[StartWord]], None] = lambda words: None
-        """Tells the queues whether jobs may start that have asked for it."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._pruning = asyncio.create_task(self._prune_regularly())
@@ -165,11 +174,11 @@ class SiteEngine:
 
     def errand_done(self, number: int, outcome: RunOutcome) -> None:
         """Take the end of a run; one that began in an earlier life of the site changes nothing."""
-        self._step(partial(self.participant.errand_done, number, outcome))
+        self._step(partial(self.participant.runs.errand_done, number, outcome))
 
     def relayed(self, number: int, report: m.SiteReport | None) -> None:
         """Take what a near site has answered; None for nothing."""
-        self._step(partial(self.participant.relayed, number, report))
+        self._step(partial(self.participant.runs.relayed, number, report))
 
     def provisioned(self, number: int, answer: SystemAnswer) -> None:
         """Take the answer of a batch system; one to an earlier life of the site changes nothing."""
@@ -270,15 +279,19 @@ class SiteEngine:
             self._let_go(effects)
         if effects.errands or effects.relays:
             self._set_out(effects.errands, effects.relays)
-        if effects.asks:
-            self.ask_queues(effects.asks)
-        if effects.starts:
-            self.say_start(effects.starts)
-        if moved := self.participant.book.take_moved():
-            # After this step's facts: what a queue makes of them is stored behind them.
-            self.follow(moved)
+        if self._queues is not None:
+            self._tell_queues(self._queues, effects)
         self._keep_time()
         return effects.sends
+
+    def _tell_queues(self, queues: EngineQueues, effects: ParticipantEffects) -> None:
+        if effects.asks:
+            queues.ask_places(effects.asks)
+        if effects.starts:
+            queues.say_start(effects.starts)
+        if moved := self.participant.book.take_moved():
+            # After this step's facts: what a queue makes of them is stored behind them.
+            queues.claims_moved(moved)
 
     def _durable(
         self, effects: ParticipantEffects, position: int, results: Sequence[int | None]

@@ -21,6 +21,7 @@ from kalends.batch.service import QueueService
 from kalends.calendars import Booking, ResourceCalendar, open_access
 from kalends.contract import reclaim_calls
 from kalends.core.errors import NotFound, Unavailable
+from kalends.core.identifiers import queue_of
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
@@ -28,7 +29,9 @@ from kalends.core.resources import ResourceInfo
 from kalends.notices.post_office import PostOffice
 from kalends.resource_servers.jobs.job_ledger import JobLedger
 from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling import Job, Scheduler
 from kalends.serving.alarms import Alarms
@@ -66,9 +69,18 @@ async def queues_of_a_site(
     made: Callable[[Participant], None] = lambda participant: None,
 ) -> AsyncIterator[QueueService]:
     store = SiteStore.open(path, "lab", sync="off")
-    calendar = ResourceCalendar(ResourceInfo(name=BOX, capacity=4), open_access())
+    calendars = {
+        name: ResourceCalendar(ResourceInfo(name=name, capacity=4), open_access())
+        for name in (BOX, queue_of(BOX))
+    }
     participant = Participant(
-        "lab", {BOX: calendar}, epoch=store.epoch, jitter=lambda: 0.0, now=clock.moment()
+        "lab",
+        calendars,
+        epoch=store.epoch,
+        jitter=lambda: 0.0,
+        consent=OwnerApproval,
+        wings=(PlacedJobs,),
+        now=clock.moment(),
     )
     made(participant)
     engine = SiteEngine(
@@ -84,7 +96,7 @@ async def queues_of_a_site(
         metrics=Metrics(role="site", name="lab", version="1"),
     )  # fmt: skip
     service = QueueService(
-        {BOX: queue}, JobLedger(engine), moment=clock.moment,
+        {BOX: queue}, JobLedger(engine, participant.wing(PlacedJobs)), moment=clock.moment,
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
         alarmed=alarmed, reserved={}, reported=reported,
         notices=JobNotices(office), broken=lambda machine, error: engine.broken(error),
@@ -178,8 +190,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
         body = reclaim_calls.Reclaim(
             key="two-nodes", resource=BOX, start=STORED_S + 60, end=STORED_S + 3_660, units=2
         )
-        site.book.watched = frozenset({BOX})
-        site.reclaim(body, clock.moment())
+        site.reminders.reclaim(body, clock.moment())
         service.claims_moved(site.book.take_moved())
         (claim,) = queue.flow.claims().values()
         assert (claim.nodes, claim.reservation, claim.user) == (2, "", "")
@@ -191,7 +202,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
         service.step(BOX, lambda queue, now: queue.submit(ann, small, "third", now))
         assert not queue.job(2).on_nodes
         assert service._reserved[BOX]._open == {}
-        site.end_reclaim("two-nodes", clock.moment())
+        site.reminders.end("two-nodes", clock.moment())
         service.claims_moved(site.book.take_moved())
         assert queue.flow.claims() == {}
 

@@ -34,6 +34,7 @@ from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
 from kalends.federation.experience import Experience
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.participant import Participant
 from kalends.serving.auth.callers import Caller
 from kalends.serving.logs import get_logger
@@ -75,7 +76,12 @@ class Site:
 
     def begun(self) -> Participant:
         return Participant(
-            "lab", self.calendars, epoch=1, jitter=lambda: 0.0, now=Moment(0, T0 * 1_000)
+            "lab",
+            self.calendars,
+            epoch=1,
+            jitter=lambda: 0.0,
+            consent=OwnerApproval,
+            now=Moment(0, T0 * 1_000),
         )
 
     def limit(self, name: str, *limits: Limit) -> None:

@@ -25,7 +25,7 @@ SHARED: Final = {
 TERMS: Final = {
     "checking", "planning", "scheduling", "serving", "testing",
     "molding", "packing", "polling", "shaking", "voting", "Molding", "Packing",
-    "Booking", "Waiting", "Finding", "hearing", "Hearing",
+    "Booking", "Waiting", "Finding", "hearing", "Hearing", "Wing",
     "drawing", "ring", "Ending", "Nothing", "Ring", "Setting", "Warning",
 }  # fmt: skip
 """Nouns that end in -ing: our rooms, terms of the field, what users are told of, plain English."""

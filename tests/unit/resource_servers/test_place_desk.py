@@ -18,6 +18,7 @@ from kalends.core.principals import Principal
 from kalends.resource_servers.jobs.place_desk import FOLLOWED_MAX, PlaceDesk
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.effects import PlaceAsk
+from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.service import SiteEngine
 
 BOX: Final = "lab/box"
@@ -38,7 +39,12 @@ class Desk(OfferRoom):
         )
         self.withdrawn: list[int] = []
         self.desk = PlaceDesk(
-            cast(SiteEngine, self), cast(QueueService, self), self, self.fail, cast(Any, None)
+            cast(SiteEngine, self),
+            cast(PlacedJobs, self),
+            cast(QueueService, self),
+            self,
+            self.fail,
+            cast(Any, None),
         )
 
     def fail(self, alarm: str) -> None:
@@ -63,12 +69,12 @@ class Desk(OfferRoom):
         return answer
 
     def apply(self, step: Callable[[Any, object], bool]) -> bool:
-        def hold(number: int, rid: str, offers: Any, refusals: object, now: object) -> bool:
-            claims = [Claim(each.hold_id, QUEUE, each.start, each.end, 1) for each in offers]
-            self.stakes[rid] = Stake(rid, 1, ANN, "s" * 32, 1, (), (), claims)
-            return True
+        return step(self.participant, None)
 
-        return step(SimpleNamespace(offered=hold), None)
+    def offered(self, number: int, rid: str, offers: Any, refusals: object, now: object) -> bool:
+        claims = [Claim(each.hold_id, QUEUE, each.start, each.end, 1) for each in offers]
+        self.stakes[rid] = Stake(rid, 1, ANN, "s" * 32, 1, (), (), claims)
+        return True
 
     async def give(self, count: int) -> list[int]:
         """Have so many places held; return their claims."""

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from site_agent_support import SOURCE, hash_of
 from structlog.testing import capture_logs
+from tests.owned_messages import ABOUT_A_REQUEST
 
 from kalends.agents import records
 from kalends.agents.runs import Engine, RunOutcome, ScriptRun
@@ -26,7 +27,6 @@ from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
 from kalends.resource_servers.neighbours.near_visits import VISIT_BYTES_MAX, VISITS_PATH
-from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from kalends.resource_servers.server import build_site
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint

@@ -19,6 +19,7 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
@@ -42,7 +43,7 @@ class Site:
         calendar = ResourceCalendar(ResourceInfo(name="sdsc/sp2", capacity=9), open_access())
         participant = Participant(
             "sdsc", {"sdsc/sp2": calendar},
-            epoch=self.store.epoch, jitter=lambda: 0.0, now=NOW,
+            epoch=self.store.epoch, jitter=lambda: 0.0, consent=OwnerApproval, now=NOW,
         )  # fmt: skip
         self.engine = SiteEngine(
             self.store, participant,

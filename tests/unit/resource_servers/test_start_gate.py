@@ -16,6 +16,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.resource_servers.jobs.start_gate import LATE_S, WAITS, StartGate
 from kalends.resource_servers.participation.effects import StartWord
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.service import SiteEngine
 
 NOW: Final = 1_000_000
@@ -32,6 +33,7 @@ class Lab:
         self.asked: list[Any] = []
         self.gate = StartGate(
             cast(SiteEngine, self),
+            cast(StartQuestions, self),
             {BOX: self.queue},
             lambda machine, actions: self.passed.extend(actions),
             self._report,

@@ -24,6 +24,7 @@ from kalends.core.principals import Principal
 from kalends.core.steps import is_key_of_part, key_of_part, part_in
 from kalends.resource_servers.jobs.step_desk import StepDesk
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.placed_jobs.part_reports import PartReports
 from kalends.resource_servers.service import SiteEngine
 
 BOX: Final = "lab/box"
@@ -42,16 +43,14 @@ class Desk(Room):
         )
         self.told: list[tuple[Any, ...]] = []
         self.no_account = False
-        self.admission = SimpleNamespace(why_not_part=None)
         self.participant = SimpleNamespace(
             book=SimpleNamespace(stakes=SimpleNamespace(peek={RESERVED: self.stake}.get)),
-            admission=self.admission,
-            part_reports=SimpleNamespace(
-                submitted=self._submitted,
-                failed=self._failed,
-                ended=self._ended,
-                used_again=lambda *slot: self.told.append(slot),
-            ),
+        )
+        self.part_reports = SimpleNamespace(
+            submitted=self._submitted,
+            failed=self._failed,
+            ended=self._ended,
+            used_again=lambda *slot: self.told.append(slot),
         )
         connection = sqlite3.connect(":memory:")
         connection.executescript(job_journal.SCHEMA)
@@ -60,7 +59,12 @@ class Desk(Room):
 
     def reopened(self) -> StepDesk:
         """The desk of a new life of the site."""
-        desk = StepDesk(cast(SiteEngine, self), cast(QueueService, self), self)
+        desk = StepDesk(
+            cast(SiteEngine, self),
+            cast(PartReports, self.part_reports),
+            cast(QueueService, self),
+            self,
+        )
         desk.begin()
         return desk
 
@@ -90,8 +94,7 @@ class Desk(Room):
             raise NotAllowed("no account")
 
     def why_not(self, job: JobRequest, machine: str = BOX) -> Refusal | None:
-        found: Refusal | None = self.admission.why_not_part(ANN, part_in(job, machine, 3, RESERVED))
-        return found
+        return self.desk.why_not(ANN, part_in(job, machine, 3, RESERVED))
 
     @property
     def part(self) -> BatchJob:

@@ -27,6 +27,7 @@ from kalends.resource_servers.jobs.step_gate import (
     request_of,
 )
 from kalends.resource_servers.participation.effects import StartWord
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.service import SiteEngine
 
 BOX: Final = "lab/box"
@@ -78,6 +79,7 @@ class Bench(Room):
         self.refusal: Exception | None = None
         self.gate = StepGate(
             cast(SiteEngine, self),
+            cast(StartQuestions, Asked(self)),
             {BOX: self.queue},
             lambda machine, actions: self.passed.extend(actions),
             self._hosts,
@@ -88,7 +90,7 @@ class Bench(Room):
         self.now = 2_000
 
     def apply(self, step: Any) -> None:
-        step(Asked(self), Moment(0, self.now * 1_000))
+        step(None, Moment(0, self.now * 1_000))
 
     def _hosts(self, machine: str, start: Start) -> tuple[str, ...]:
         if self.refusal is not None:
@@ -127,7 +129,6 @@ class Asked:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.starts = self
 
     def ask(self, rid: str, now: Moment, parts: tuple[StepPart, ...], *, gives_up: bool) -> None:
         if gives_up:

@@ -14,6 +14,7 @@ from kalends.contract.job_calls import ReservedNodes
 from kalends.core.errors import NotFound
 from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.placed_jobs.job_bookings import QueueMove, RunningJob
+from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.service import SiteEngine
 
 MOVES_MAX: Final = 100
@@ -80,8 +81,8 @@ def reserved_nodes(
 class JobLedger:
     """One life of a site, seen by its queues."""
 
-    def __init__(self, engine: SiteEngine) -> None:
-        self._engine = engine
+    def __init__(self, engine: SiteEngine, jobs: PlacedJobs) -> None:
+        self._engine, self._jobs = engine, jobs
 
     def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
         self._engine.persist(operations, durable)
@@ -109,13 +110,13 @@ class JobLedger:
             site.room.planned.changed(machine, plan)
             return []  # Nobody hears of it before they ask.
         change = QueueMove(machine, running, plan, given_back)
-        return self._engine.apply(lambda site, now: site.queue_moved(change, now))
+        return self._engine.apply(lambda site, now: self._jobs.queue_moved(change, now))
 
     def bookings(self, machine: str) -> Iterable[int]:
-        return [each.id for each in self._engine.participant.jobs.claims(machine)]
+        return [each.id for each in self._jobs.bookings.claims(machine)]
 
     def claims_within(self, machine: str, start: int, end: int) -> Iterable[Booking]:
-        return self._engine.participant.jobs.claims(machine, start, end)
+        return self._jobs.bookings.claims(machine, start, end)
 
     def claim(self, machine: str, booking: int) -> NodeClaim | None:
         calendar = self._engine.participant.book.calendars[machine].calendar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -25,7 +25,6 @@ from kalends.batch.terms import terms_of_all
 from kalends.contract import job_calls, output_calls
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, NotAllowed, Unavailable
-from kalends.core.identifiers import queue_of
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import TIME_S_MAX
@@ -34,13 +33,14 @@ from kalends.core.refusals import error_of
 from kalends.resource_servers.jobs.job_ledger import JobLedger, have_place, reserved_nodes
 from kalends.resource_servers.jobs.machine_runners import MachineRunners
 from kalends.resource_servers.jobs.nodes_out import NodesOutWatch
-from kalends.resource_servers.jobs.place_desk import PlaceDesk, machines_and_queues
+from kalends.resource_servers.jobs.place_desk import PlaceDesk
 from kalends.resource_servers.jobs.placed_ends import PlacedEnds
+from kalends.resource_servers.jobs.queue_hooks import QueueHooks
 from kalends.resource_servers.jobs.start_gates import StartGates
 from kalends.resource_servers.jobs.step_desk import StepDesk
 from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.claims.earmarks import LAST
-from kalends.resource_servers.participation.claims.occupancy import Placed
+from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
@@ -73,11 +73,7 @@ class SiteMachines:
         self._alarmed, self._reported = alarmed, reported
         self._notices, self._logger = notices, logger
         self.watch = JobWatch()
-        self._service: QueueService | None = None
-        self._desk: PlaceDesk | None = None
-        self._gates: StartGates | None = None
-        self._steps: StepDesk | None = None
-        self._look_at_nodes: Callable[[Collection[str]], None] = lambda machines: None
+        self.hooks = QueueHooks()
         self._repeated: list[asyncio.Task[None]] = []
         """What is looked at again and again in this life."""
         self._reserved: dict[str, list[ReservedTime]] = {}
@@ -145,7 +141,10 @@ class SiteMachines:
 
         Raises `Unavailable` if a queue breaks at once, and has been `disabled` for that.
         """
-        ledger, now = JobLedger(engine), self._moment()
+        if not self.terms:
+            return
+        jobs, now = engine.participant.wing(PlacedJobs), self._moment()
+        ledger = JobLedger(engine, jobs)
         for name in self.terms:
             self._reported(f"machine {name}", disabled_words(name, self.disabled.get(name, "")))
         for name in self.disabled:
@@ -154,14 +153,13 @@ class SiteMachines:
             ledger.moved(name, (), partial(tuple, [(now.wall_s, TIME_S_MAX, nodes)]), None)
         if not queues:
             return
-        engine.participant.book.watched = frozenset({*queues, *map(queue_of, queues)})
         self._begun = False
         self.watch.begin()
-        ends = PlacedEnds(engine)
-        gates = self._gates = StartGates(
-            engine, queues, self._runners.carry_out, self._runners.hosts, self._heard
+        ends = PlacedEnds(engine, jobs.ends)
+        gates = self.hooks.gates = StartGates(
+            engine, jobs.starts, queues, self._runners.carry_out, self._runners.hosts, self._heard
         )
-        self._service = QueueService(
+        service = self.hooks.service = QueueService(
             queues,
             ledger,
             moment=self._moment,
@@ -172,26 +170,26 @@ class SiteMachines:
             reported=self._reported,
             notices=self._notices,
             broken=partial(self._broken, engine),
-            over=(gates.over, self._job_over, ends.over),
+            over=(gates.over, self.hooks.job_over, ends.over),
         )
-        engine.follow = partial(self._claims_moved, self._service)
         for name, queue in queues.items():
             if queue.flow.room.names_nodes:
                 place = partial(have_place, ledger, queue, self.now_s)
                 engine.participant.room.places.ask(name, place)
         for name, forgotten in self._forgotten.items():
             queues[name].skip_numbers(forgotten.first_free)
-            self._service.step(name, forgotten.tell)
-        self._service.begin()
-        self._desk = PlaceDesk(engine, self._service, self, self._alarmed, self._runners)
-        self._steps = StepDesk(engine, self._service, self)
-        self._desk.begin()
-        self._steps.begin()
-        nodes_out = NodesOutWatch(engine, self._service, self._rules)
-        self._look_at_nodes = nodes_out.note
+            service.step(name, forgotten.tell)
+        service.begin()
+        places = PlaceDesk(engine, jobs, service, self, self._alarmed, self._runners)
+        steps = StepDesk(engine, jobs.part_reports, service, self)
+        self.hooks.desks = (places, steps)
+        places.begin()
+        steps.begin()
+        nodes_out = NodesOutWatch(engine, ledger, service, self._rules)
+        self.hooks.look_at_nodes = nodes_out.note
         ends.tell_again(queues, now.wall_s)
         self._begun = True
-        self._repeat(self._service, queues)
+        self._repeat(service, queues)
         self._repeated.append(asyncio.create_task(nodes_out.run()))
         for name, forgotten in self._forgotten.items():
             if forgotten.alarm:
@@ -208,17 +206,10 @@ class SiteMachines:
 
     def end_life(self) -> None:
         """The store has failed, or is about to be closed: what shepherds say is heard again later."""
-        service, self._service = self._service, None
-        if self._desk is not None:
-            self._desk.close()
-            self._desk = self._steps = None
-        if self._gates is not None:
-            self._gates.close()
         for task in self._repeated:
             task.cancel()
         self._repeated = []
-        if service is not None:
-            service.close()
+        self.hooks.end_life()
 
     def _broken(self, engine: SiteEngine, machine: str, error: Exception) -> Unavailable:
         """Restart the site after a fault of a queue, whose state in memory is no longer trusted."""
@@ -229,26 +220,9 @@ class SiteMachines:
             self.disabled[machine] = str(error)
         return engine.broken(error)
 
-    def _claims_moved(self, service: QueueService, placed: Iterable[Placed]) -> None:
-        of_machines, of_queues = machines_and_queues(placed)
-        with contextlib.suppress(Unavailable):  # The next life compares all claims.
-            service.claims_moved(of_machines)
-            if self._desk is not None and self._steps is not None:
-                self._steps.moved(of_machines)
-                self._desk.moved(of_queues)
-            self._look_at_nodes({machine for machine, _ in of_machines})
-
     def _jobs_moved(self, machine: str, users: Mapping[int, str]) -> None:
         self.watch.moved(machine, users)
-        self._look_at_nodes({machine})
-        if self._desk is not None and self._steps is not None:
-            self._desk.moved_jobs(machine, users)
-            self._steps.moved_jobs(machine, users)
-
-    def _job_over(self, machine: str, job: BatchJob) -> None:
-        if self._desk is not None and self._steps is not None:
-            self._desk.over(machine, job)
-            self._steps.over(machine, job)
+        self.hooks.jobs_moved(machine, users)
 
     def check_place(self, principal: Principal, job: JobRequest) -> None:
         self._check_access(principal, job.machine)
@@ -263,8 +237,8 @@ class SiteMachines:
 
     @property
     def queues(self) -> Mapping[str, BatchQueue]:
-        if self._service is not None:
-            return self._service.queues
+        if self.hooks.service is not None:
+            return self.hooks.service.queues
         if self.terms:
             raise unavailable()
         return {}
@@ -309,10 +283,10 @@ class SiteMachines:
             )
 
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
-        if self._service is None:
+        if self.hooks.service is None:
             raise unavailable()
-        result = self._service.step(machine, step)
-        self._look_at_nodes({machine})
+        result = self.hooks.service.step(machine, step)
+        self.hooks.look_at_nodes({machine})
         await self.settled()
         return result
 
@@ -320,15 +294,17 @@ class SiteMachines:
         await self._engine().settle()
 
     def now_s(self) -> int:
-        if self._service is None:
+        if self.hooks.service is None:
             raise unavailable()
-        return self._service.now_s()
+        return self.hooks.service.now_s()
 
     def reservations(self, caller: Caller, machine: str) -> list[job_calls.ReservedNodes]:
         engine, queue = self._engine(), self.queues[machine]
         access = engine.participant.book.calendars[machine].access
         seen_by = "" if access.sees_detail(caller.principal) else caller.principal.user
-        return reserved_nodes(JobLedger(engine), queue, seen_by, self.now_s())
+        return reserved_nodes(
+            JobLedger(engine, engine.participant.wing(PlacedJobs)), queue, seen_by, self.now_s()
+        )
 
     def left_free(self, machine: str) -> int | None:
         participant, now = self._engine().participant, self.now_s()
@@ -367,24 +343,24 @@ class SiteMachines:
         return await self._runners.output(machine, number, stream, offset, wait_s, attempt)
 
     def words(self, machine: str, job: BatchJob) -> str:
-        waits = self._gates.words(machine, job) if self._gates is not None else ""
+        waits = self.hooks.gates.words(machine, job) if self.hooks.gates is not None else ""
         return waits or self._runners.words(machine, job)
 
     def _sure_s(self) -> int:
         """Return the time that has surely passed, as far as is known now."""
-        if self._service is None:
+        if self.hooks.service is None:
             return 0
         return self._engine().participant.retention.sure_time.sure_s
 
     def _numbers(self) -> dict[str, int]:
         """Return up to which fact each queue is."""
-        if self._service is None:
+        if self.hooks.service is None:
             return {}
-        return {name: queue.number for name, queue in self._service.queues.items()}
+        return {name: queue.number for name, queue in self.hooks.service.queues.items()}
 
     def _is_over(self, machine: str, number: int) -> bool:
         """Whether the queue knows the job, and its end."""
-        if self._service is None or machine in self.disabled:
+        if self.hooks.service is None or machine in self.disabled:
             return False
         table = self.queues[machine].flow.table
         return number < table.next_number and number not in table.jobs
@@ -393,7 +369,7 @@ class SiteMachines:
         return await self._runners.attach(machine, attempt)
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
-        if self._service is None or machine in self.disabled:
+        if self.hooks.service is None or machine in self.disabled:
             return
         with contextlib.suppress(Unavailable):  # It is heard again in the next life.
-            self._service.step(machine, step)
+            self.hooks.service.step(machine, step)

@@ -34,12 +34,12 @@ class NodesOutWatch:
     def __init__(
         self,
         engine: SiteEngine,
+        ledger: JobLedger,
         service: QueueService,
         rules: Mapping[str, MachineConfiguration],
     ) -> None:
         """`rules` are by machine; of one that a batch system stands behind, that one tells of its nodes."""
-        self._engine, self._service = engine, service
-        self._ledger = JobLedger(engine)
+        self._engine, self._ledger, self._service = engine, ledger, service
         backed = engine.participant.provisions.grants.backends
         self._repair_s = {
             name: int(rules[name].repair_s)
@@ -90,7 +90,7 @@ class NodesOutWatch:
                 machine, hour_s, until_s, len(_nodes_out(queue)), _idle_nodes_out(queue),
                 _why(queue), self._stuck(machine, queue, now_s, until_s), self._begun(machine, queue, now_s),
             )  # fmt: skip
-            self._engine.apply(lambda site, now: site.nodes_out(out, now))
+            self._engine.apply(lambda site, now: site.reminders.nodes_out(out, now))
 
     def _stuck(self, machine: str, queue: BatchQueue, now_s: int, until_s: int) -> str:
         """Return the largest reservation that is soon, and cannot be placed around what is out, or ""."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 from typing import Final, Literal, Protocol
 
@@ -50,6 +50,7 @@ from kalends.resource_servers.jobs.starts_elsewhere import DecidingSystems, Star
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import PlaceAsk
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.participation.placed_jobs.places import locked_places
 from kalends.resource_servers.service import SiteEngine
 
@@ -86,12 +87,13 @@ class PlaceDesk:
     def __init__(
         self,
         engine: SiteEngine,
+        jobs: PlacedJobs,
         service: QueueService,
         machines: MachinesOfSite,
         alarmed: Callable[[str], None],
         systems: DecidingSystems,
     ) -> None:
-        self._engine = engine
+        self._engine, self._jobs = engine, jobs
         self._elsewhere = StartsElsewhere(systems)
         self._service = service
         self._machines = machines
@@ -113,13 +115,12 @@ class PlaceDesk:
                 if (hold_id := claim_of_job(job)) is not None:
                     self._places[hold_id] = place_of_job(queue.name, job)
         self.moved((queue_of(place.machine), hold_id) for hold_id, place in [*self._places.items()])
-        self._engine.participant.retention.has_job = self._has_job
-        self._engine.ask_queues = self.ask
         for name, queue in self._service.queues.items():
             self.moved_jobs(name, queue.flow.table.jobs)
         self._use_up_starts()
 
-    def _has_job(self, rid: str) -> bool:
+    def has_job(self, rid: str) -> bool:
+        """Whether a job of the request waits or runs here."""
         return any(place.rid == rid and self._waits(place) for place in self._places.values())
 
     def _use_up_starts(self) -> None:
@@ -128,8 +129,11 @@ class PlaceDesk:
         Where it has started, that changes nothing.
         """
         for stake, _ in list(locked_places(self._engine.participant.book)):
-            if stake.once and not self._has_job(stake.rid):
-                self._engine.apply(partial(_ask_to_start, stake.rid))
+            if stake.once and not self.has_job(stake.rid):
+                self._engine.apply(partial(self._ask_to_start, stake.rid))
+
+    def _ask_to_start(self, rid: str, site: Participant, now: Moment) -> None:
+        self._jobs.starts.ask(rid, now)
 
     def close(self) -> None:
         self._moved.clear()
@@ -139,6 +143,7 @@ class PlaceDesk:
     # What brokers ask for
 
     def ask(self, asks: Iterable[PlaceAsk]) -> None:
+        """Have the queues give places, and offer them to the site."""
         if len(self._places) > PLACES_MAX:
             self._places = {id_: place for id_, place in self._places.items() if self._waits(place)}
         for each in asks:
@@ -169,7 +174,7 @@ class PlaceDesk:
             ]
         with contextlib.suppress(Unavailable):
             if not self._engine.apply(
-                lambda site, now: site.offered(ask.number, ask.rid, offers, refusals, now)
+                lambda site, now: self._jobs.offered(ask.number, ask.rid, offers, refusals, now)
             ):
                 self.moved((queue_of(place.machine), hold_id) for hold_id, place in given.items())
 
@@ -338,11 +343,11 @@ class PlaceDesk:
 
     def _tell_fell_back(self, rid: str) -> None:
         with contextlib.suppress(Unavailable):  # The next life looks at all jobs.
-            self._engine.apply(lambda site, now: site.places.fell_back(rid))
+            self._engine.apply(lambda site, now: self._jobs.places.fell_back(rid))
 
     def _tell_waits(self, rid: str, waits: bool) -> None:
         with contextlib.suppress(Unavailable):  # The next life looks at all jobs.
-            self._engine.apply(lambda site, now: site.place_returns.note(rid, waits_again=waits))
+            self._engine.apply(lambda site, now: self._jobs.returns.note(rid, waits_again=waits))
 
     def _claim_of(self, hold_id: int, place: Place) -> ClaimOf:
         """Return how the claim stands; of one whose time is long over there may be nothing left."""
@@ -354,10 +359,6 @@ class PlaceDesk:
                     return "locked"
                 return "cancelled" if claim.state in ("cancelled", "replaced") else "held"
         return "none"
-
-
-def _ask_to_start(rid: str, site: Participant, now: Moment) -> None:
-    site.starts.ask(rid, now)
 
 
 def _backlog_end_s(queue: BatchQueue, job: BatchJob, now: int) -> int:
@@ -385,9 +386,13 @@ def refusal_of(machine: str, error: KalendsError) -> Refusal:
     return Refusal(where=machine, code=code, detail=error.detail)
 
 
-def machines_and_queues(placed: Iterable[Placed]) -> tuple[list[Placed], list[Placed]]:
-    """Divide bookings into those of machines, and those of places in their queues."""
+def machines_and_queues(
+    placed: Iterable[Placed], queues: Container[str]
+) -> tuple[list[Placed], list[Placed]]:
+    """Divide bookings into those of machines, and those of places in their queues; of `queues` that work."""
     both: tuple[list[Placed], list[Placed]] = ([], [])
     for each in placed:
-        both[bool(machine_of(each[0]))].append(each)
+        machine = machine_of(each[0])
+        if (machine or each[0]) in queues:
+            both[bool(machine)].append(each)
     return both

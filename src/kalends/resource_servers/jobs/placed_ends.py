@@ -17,6 +17,7 @@ from kalends.batch.views import over_of
 from kalends.contract.calls import PlacedEnd
 from kalends.core.errors import Unavailable
 from kalends.core.limits import DURATION_S_MAX, TIME_S_MAX
+from kalends.resource_servers.participation.placed_jobs.end_reports import EndReports
 from kalends.resource_servers.service import SiteEngine
 
 TOLD_AGAIN_S: Final = 86_400
@@ -31,8 +32,8 @@ STATUS_MAX: Final = 255
 class PlacedEnds:
     """Tells brokers of the ends of their jobs; for one life of a site."""
 
-    def __init__(self, engine: SiteEngine) -> None:
-        self._engine = engine
+    def __init__(self, engine: SiteEngine, ends: EndReports) -> None:
+        self._engine, self._ends = engine, ends
         self._loop = asyncio.get_running_loop()
 
     def over(self, machine: str, job: BatchJob) -> None:
@@ -51,7 +52,7 @@ class PlacedEnds:
 
     def _tell(self, rid: str, end: PlacedEnd) -> None:
         with contextlib.suppress(Unavailable):  # The next life tells it again.
-            self._engine.apply(lambda site, now: site.ends.ended(rid, end, now))
+            self._engine.apply(lambda site, now: self._ends.ended(rid, end, now))
 
 
 def newest_over(connection: sqlite3.Connection, machine: str, now_s: int) -> list[JobOver]:

@@ -20,6 +20,7 @@ from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import NotFound, Unavailable
 from kalends.resource_servers.participation.effects import StartWord
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.service import SiteEngine
 
 LATE_S: Final = 30
@@ -36,11 +37,12 @@ class StartGate:
     def __init__(
         self,
         engine: SiteEngine,
+        starts: StartQuestions,
         queues: Mapping[str, BatchQueue],
         carry_out: Callable[[str, Sequence[Action]], None],
         report: Callable[[str, Step], None],
     ) -> None:
-        self._engine = engine
+        self._engine, self._starts = engine, starts
         self._queues = queues
         self._carry_out = carry_out
         self._report = report
@@ -74,7 +76,7 @@ class StartGate:
 
     def _ask(self, rid: str) -> None:
         with contextlib.suppress(Unavailable):  # The next life asks anew.
-            self._engine.apply(lambda site, now: site.starts.ask(rid, now))
+            self._engine.apply(lambda site, now: self._starts.ask(rid, now))
 
     def said(self, words: Iterable[StartWord]) -> None:
         """Let a job start, or end it where it waits: it starts elsewhere, or nowhere."""

@@ -10,6 +10,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.resource_servers.jobs.start_gate import StartGate, Step
 from kalends.resource_servers.jobs.step_gate import StepGate
 from kalends.resource_servers.participation.effects import StartWord
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.service import SiteEngine
 
 
@@ -22,19 +23,20 @@ class StartGates:
     def __init__(
         self,
         engine: SiteEngine,
+        starts: StartQuestions,
         queues: Mapping[str, BatchQueue],
         carry_out: Callable[[str, Sequence[Action]], None],
         hosts: Callable[[str, Start], tuple[str, ...]],
         report: Callable[[str, Step], None],
     ) -> None:
-        self._steps = StepGate(engine, queues, carry_out, hosts, report)
-        self._once = StartGate(engine, queues, self._steps.carry_out, report)
+        self._steps = StepGate(engine, starts, queues, carry_out, hosts, report)
+        self._once = StartGate(engine, starts, queues, self._steps.carry_out, report)
         self.carry_out = self._once.carry_out
         self.over = self._once.over
         self.close = self._steps.close
-        engine.say_start = self._said
 
-    def _said(self, words: Iterable[StartWord]) -> None:
+    def said(self, words: Iterable[StartWord]) -> None:
+        """Tell the gates whether jobs may start that have asked for it."""
         self._once.said(words)
         self._steps.said(words)
 

@@ -26,9 +26,10 @@ from kalends.core.principals import Principal
 from kalends.core.steps import check_part, is_key_of_part, key_of_part, part_in
 from kalends.resource_servers.jobs.place_desk import refusal_of
 from kalends.resource_servers.jobs.step_gate import request_of
-from kalends.resource_servers.participation.admission import no_jobs_on
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.placed_jobs.part_reports import PartReports
+from kalends.resource_servers.participation.queues import no_jobs_on
 from kalends.resource_servers.service import SiteEngine
 
 LOST: Final = "has failed"
@@ -44,20 +45,21 @@ class PartChecks(Protocol):
 class StepDesk:
     """Brings the slots of jobs in step and the jobs of queues together; for one life of a site."""
 
-    def __init__(self, engine: SiteEngine, service: QueueService, machines: PartChecks) -> None:
-        self._engine = engine
+    def __init__(
+        self, engine: SiteEngine, reports: PartReports, service: QueueService, machines: PartChecks
+    ) -> None:
+        self._engine, self._reports = engine, reports
         self._service = service
         self._machines = machines
         self._loop = asyncio.get_running_loop()
 
     def begin(self) -> None:
         """Submit what an earlier life did not, and say again what became of the rest."""
-        self._engine.participant.admission.why_not_part = self._why_not
         for name in self._service.queues:
             for claim in [*self._service.claims(name).values()]:
                 self._follow(name, claim)
 
-    def _why_not(self, principal: Principal, part: JobRequest) -> Refusal | None:
+    def why_not(self, principal: Principal, part: JobRequest) -> Refusal | None:
         """Return why a queue would not take a part, whose slot is about to be promised."""
         queue = self._service.queues.get(part.machine)
         if queue is None:
@@ -97,7 +99,7 @@ class StepDesk:
         if part is not None and not _had_its_time(part.ending):
             self._fail(rid, machine, known.first, LOST)
             return
-        self._tell(lambda site, now: site.part_reports.submitted(rid, machine, known.first))
+        self._tell(lambda site, now: self._reports.submitted(rid, machine, known.first))
         if part is None:
             self._began(machine, rid, table.jobs[known.first])
         else:
@@ -117,7 +119,7 @@ class StepDesk:
         except KalendsError as error:
             self._fail(rid, machine, 0, error.detail)
         else:
-            self._tell(lambda site, now: site.part_reports.submitted(rid, machine, number))
+            self._tell(lambda site, now: self._reports.submitted(rid, machine, number))
 
     def over(self, machine: str, job: BatchJob) -> None:
         """Report a part that has not ended well; and one that has, after the last job in its slot."""
@@ -156,10 +158,10 @@ class StepDesk:
     def _began(self, machine: str, rid: str, job: BatchJob) -> None:
         if job.begun_attempt:
             number, at = job.number, job.begun_s
-            self._tell(lambda site, now: site.part_reports.began(rid, machine, number, at))
+            self._tell(lambda site, now: self._reports.began(rid, machine, number, at))
 
     def _used_again(self, rid: str, machine: str) -> None:
-        self._tell(lambda site, now: site.part_reports.used_again(rid, machine))
+        self._tell(lambda site, now: self._reports.used_again(rid, machine))
 
     def _other_over(self, machine: str, rid: str, job: JobOver) -> None:
         """Another job in the slot of a part is over, which may have ended before."""
@@ -179,14 +181,14 @@ class StepDesk:
         ):
             return
         machine, number = part.machine, part.number
-        self._tell(lambda site, now: site.part_reports.ended(rid, machine, number, at, now))
+        self._tell(lambda site, now: self._reports.ended(rid, machine, number, at, now))
 
     def _past(self, machine: str, number: int) -> JobOver | None:
         """Return a job that is over, as far as that is stored."""
         return over_one(self._engine.store.file.connection, machine, number)
 
     def _fail(self, rid: str, machine: str, job: int, why: str) -> None:
-        self._tell(lambda site, now: site.part_reports.failed(rid, machine, job, why, now))
+        self._tell(lambda site, now: self._reports.failed(rid, machine, job, why, now))
 
     def _tell(self, say: Callable[[Participant, Moment], None]) -> None:
         with contextlib.suppress(Unavailable):  # The next life begins with all that stands.

@@ -24,6 +24,7 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import KalendsError, NotFound, Unavailable
 from kalends.core.steps import StepPart, is_key_of_part, variables_of_part
 from kalends.resource_servers.participation.effects import StartWord
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.service import SiteEngine
 
 WAIT_S: Final = 120
@@ -70,12 +71,13 @@ class StepGate:
     def __init__(
         self,
         engine: SiteEngine,
+        starts: StartQuestions,
         queues: Mapping[str, BatchQueue],
         carry_out: Callable[[str, Sequence[Action]], None],
         hosts: Callable[[str, Start], tuple[str, ...]],
         report: Callable[[str, Step], None],
     ) -> None:
-        self._engine = engine
+        self._engine, self._starts = engine, starts
         self._queues = queues
         self._carry_out = carry_out
         self._hosts = hosts
@@ -169,7 +171,7 @@ class StepGate:
         gives_up = any(each.gives_up or each.kill is not None for each in here)
         with contextlib.suppress(Unavailable):  # The next life asks anew.
             self._engine.apply(
-                lambda site, now: site.starts.ask(rid, now, parts, gives_up=gives_up)
+                lambda site, now: self._starts.ask(rid, now, parts, gives_up=gives_up)
             )
 
     def said(self, words: Iterable[StartWord]) -> None:

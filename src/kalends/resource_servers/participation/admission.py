@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -12,21 +12,21 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
-from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import part_in
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.earmarks import Earmarks
 from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
+from kalends.resource_servers.participation.consent import Consent
 from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.memory.unreadable import SetAside
 from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.queues import Queues
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import OWNER_DRAINS, FenceNumbers, ThisSite
@@ -59,17 +59,6 @@ class ParticipantLimits(NamedTuple):
 
 DEFAULT_LIMITS: Final = ParticipantLimits()
 
-WhyNotPart = Callable[[Principal, JobRequest], Refusal | None]
-
-
-def no_jobs_on(resource: str) -> Refusal:
-    """Return the refusal of jobs on what runs none."""
-    return Refusal(where=resource, code=RefusalCode.NO_PLACE, detail="no jobs run there")
-
-
-def _no_parts(principal: Principal, part: JobRequest) -> Refusal:
-    return no_jobs_on(part.machine)
-
 
 @dataclass(eq=False)
 class Admission:
@@ -86,13 +75,12 @@ class Admission:
     registers: Registers
     provisions: Provisions
     reclaims: ReclaimReminders
-    approval: OwnerApproval
+    consent: Consent
+    queues: Queues
     numbers: FenceNumbers
     limits: ParticipantLimits
     draining: bool = field(init=False, default=False)
     """The owner takes no new claims."""
-    why_not_part: WhyNotPart = field(init=False, default_factory=lambda: _no_parts)
-    """Asks the queue of a machine about a part of a job in step."""
 
     # Whether anything is taken
 
@@ -137,7 +125,7 @@ class Admission:
 
     def why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """Return the refusals by rules and limits; `take` looks for room."""
-        if over := self.approval.why_over(visit.rid):
+        if over := self.consent.why_over(visit.rid):
             return over
         within = bool(visit.replaces) and self.book.lies_within(visit.wants, visit.replaces)
         if closed := self.recovery.refusal() if within else self.closed():
@@ -178,7 +166,7 @@ class Admission:
         """Whether `visit` asks for a promise, now or as soon as its owner has approved it."""
         if visit.mode == "vote" or visit.considered:
             return visit.mode == "vote"
-        return bool(self.approval.needed(visit.principal, visit.wants, visit.replaces))
+        return bool(self.consent.needed(visit.principal, visit.wants, visit.replaces))
 
     def _why_not_jobs(self, visit: m.Visit) -> Iterator[Refusal]:
         """Yield why jobs cannot run in the slots that are asked for, if any are to."""
@@ -189,7 +177,7 @@ class Admission:
                 yield Refusal(where=machine, code=RefusalCode.NO_PLACE, detail=detail)
                 continue
             part = part_in(job, machine, wants[0].units, visit.rid)
-            if refusal := self.why_not_part(visit.principal, part):
+            if refusal := self.queues.why_not_part(visit.principal, part):
                 yield refusal
 
     def _refuse_change(self, source: str, visit: m.Visit) -> Refusal | None:
@@ -306,7 +294,7 @@ class Admission:
         """Return why the owner refuses the promise: the last chance to say no."""
         if self.recovery.recovering and (closed := self.closed()):
             return (closed,)
-        if unapproved := self.approval.why_not(stake, named):
+        if unapproved := self.consent.why_not(stake, named):
             return unapproved
         user = stake.principal.user
         if self.book.count(user, "prepared") + len(named) > self.limits.promised_per_principal_max:

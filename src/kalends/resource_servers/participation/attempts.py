@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kalends.contract import messages as m
@@ -12,18 +12,16 @@ from kalends.resource_servers.participation.outbox import ParticipantOutbox
 
 @dataclass(eq=False)
 class LiveAttempts:
-    """`under_way` return the attempt of a request before it claims anything, or 0."""
+    """`under_way` returns the attempt of a request before it claims anything, or 0."""
 
     stakes: Stakes
     outbox: ParticipantOutbox
-    under_way: Sequence[Callable[[str], int]] = ()
+    under_way: Callable[[str], int]
 
     def is_stale(self, source: str, rid: str, att: int) -> bool:
         """Whether a visit of this attempt comes too late; its sender is informed."""
         stake = self.stakes.get(rid)
-        seen = 0
-        for att_of in self.under_way:
-            seen = max(seen, att_of(rid))
+        seen = self.under_way(rid)
         over = att < seen
         if stake is not None:
             seen = max(seen, stake.att, stake.refused)

@@ -22,6 +22,7 @@ from kalends.resource_servers.participation.contention.wait_queue import Holder
 from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
@@ -45,12 +46,24 @@ class ClaimHandler:
     provisions: Provisions
     outbox: ParticipantOutbox
 
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.WAITS,
+            handles=[
+                on(m.Visit, self.visit, refuse=self._turn_down),
+                on(m.Prepare, self.prepare),
+                on(m.Renew, self.renew),
+                on(m.Release, lambda source, each, now: self.release(each)),
+            ],
+        )
+
     # Visit: hold, or promise at once
 
     def visit(self, source: str, visit: m.Visit, now: Moment, *, may_recall: bool = True) -> None:
         if self.attempts.is_stale(source, visit.rid, visit.att):
             return
-        visit = self.admission.approval.only_held(visit)
+        visit = self.admission.consent.only_held(visit)
         stake = self.stakes.get(visit.rid)
         if stake is not None and stake.att == visit.att and stake.claims:
             self._repeat_visit(source, stake, visit, now)
@@ -84,7 +97,7 @@ class ClaimHandler:
             yielded = place is not None and place.yielded
             self.wound_wait.stand(source, visit, lack.needs, refusals, now, yielded=yielded)
         else:
-            self.outbox.send(source, self.here.turned_down(visit, refusals))
+            self._turn_down(source, visit, refusals)
 
     def _may_be_had_soon(self, stake: Stake | None) -> bool:
         """Whether an owner thinks about this request, and the site has just started.
@@ -106,7 +119,7 @@ class ClaimHandler:
         if stake.has("held") and any(claim.common for claim in stake.claims):
             detail = "an agent has held other slots for this attempt"
             refusal = self.here.refusal(RefusalCode.BUSY, detail)
-            self.outbox.send(source, self.here.turned_down(visit, (refusal,)))
+            self._turn_down(source, visit, (refusal,))
             return
         if visit.mode == "vote" and stake.has("held"):
             if self.admission.recovery.awaits_brokers():
@@ -114,7 +127,7 @@ class ClaimHandler:
             named = {claim.hold_id for claim in stake.claims}
             refusals = self.admission.why_not_promise(stake, named, now)
             if refusals:
-                self.outbox.send(source, self.here.turned_down(visit, refusals))
+                self._turn_down(source, visit, refusals)
                 return
             self.claims.promise_held(stake, "visit-vote", now)
         self._accept(source, stake, visit, now)
@@ -133,13 +146,16 @@ class ClaimHandler:
         self, source: str, stake: Stake, visit: m.Visit, refusals: tuple[Refusal, ...]
     ) -> None:
         if refusals:
-            self.outbox.send(source, self.here.turned_down(visit, refusals))
+            self._turn_down(source, visit, refusals)
             return
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(stake.claims))
         vote: Literal["yes", "none"] = "yes" if stake.has("prepared") else "none"
-        approval = bool(self.admission.approval.lacking(stake))
+        approval = bool(self.admission.consent.lacking(stake))
         visited = self.here.visited(visit, vote=vote, held=held, approval=approval)
         self.outbox.send(source, visited)
+
+    def _turn_down(self, source: str, visit: m.Visit, refusals: tuple[Refusal, ...]) -> None:
+        self.outbox.send(source, self.here.turned_down(visit, refusals))
 
     def _await_grants(
         self, stake: Stake, now: Moment, answer: Callable[[tuple[Refusal, ...]], None]
@@ -220,8 +236,9 @@ class ClaimHandler:
         """Whether it has places in queues: they end soon, and nobody renews them."""
         return any(machine_of(claim.resource) for claim in stake.claims)
 
-    def release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
+    def release(self, release: m.Release) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
+        rid, att, hold_ids = release.rid, release.att, release.hold_ids
         if not hold_ids:
             self.consequences.attempt_over(rid, att)
             self.lists.release(rid, att)

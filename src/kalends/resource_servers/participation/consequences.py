@@ -1,9 +1,10 @@
 """Announcements of what has happened to a request, for the parts that depend on it.
 
-The part that makes something happen announces it, and does not know who listens. The listeners stand in one
-list, in `participant`. A listener changes its own record, or notes in the book that room came free; it sends
-nothing, stores nothing and announces nothing but `attempt_over`. So effects stand in the order of the part
-that made them, and no announcement comes back to where it began.
+The part that makes something happen announces it, and does not know who listens. The kernel's listeners
+stand in one list, in `participant`; those of wings come behind them. A listener changes its own record, or
+notes in the book that room came free; it sends nothing, stores nothing and announces nothing but
+`attempt_over`. So effects stand in the order of the part that made them, and no announcement comes back to
+where it began.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ class Announcement(Generic[P]):
 
     def __init__(self) -> None:
         self.listeners: tuple[Callable[P, None], ...] = ()
+
+    def add(self, hear: Callable[P, None]) -> None:
+        """Call `hear` after all that are here."""
+        self.listeners += (hear,)
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> None:
         for hear in self.listeners:

@@ -27,7 +27,7 @@ class Send(NamedTuple):
 
 
 class RunTask(NamedTuple):
-    """Run `job`, and hand its outcome to `Participant.errand_done` with this `number`."""
+    """Run `job`, and hand its outcome to `RunTable.errand_done` with this `number`."""
 
     number: int
     rid: str
@@ -35,7 +35,7 @@ class RunTask(NamedTuple):
 
 
 class Relay(NamedTuple):
-    """Pass `dispatch` on to the near `site`, and hand its report to `Participant.relayed`."""
+    """Pass `dispatch` on to the near `site`, and hand its report to `RunTable.relayed`."""
 
     number: int
     site: str
@@ -57,7 +57,7 @@ class PlaceAsk(NamedTuple):
     """Give `job` of `principal` a place in the queue of each machine, under the hold id that stands with it.
 
     On a machine that `jobs` names it is the job that stands there. What comes of it is handed to
-    `Participant.offered` with this `number`. Each is counted for `counted_s` longer than the job's limit
+    `PlacedJobs.offered` with this `number`. Each is counted for `counted_s` longer than the job's limit
     (`kalends.batch.queue.offers`).
     """
 

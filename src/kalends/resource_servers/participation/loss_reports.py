@@ -20,6 +20,7 @@ from kalends.resource_servers.participation.claims.claim_sets import Claim, Slot
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import (
     REGISTER,
     REMIND_AFTER_MS,
@@ -42,6 +43,15 @@ class LossReports:
     new_number: Callable[[], int]
     jitter: Callable[[], float]
     _untold: dict[tuple[str, str], _Repeat] = field(init=False, default_factory=dict)
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.RECORDS,
+            handles=[on(m.LossNoted, lambda source, noted, now: self.noted(noted))],
+            timed=self,
+            broker_came=self.tell_all,
+        )
 
     def seen(self, rid: str, resource: str, nodes: int, why: str, now: Moment) -> None:
         """Take it that `nodes` units of the slots of `rid` that have begun cannot be used, perhaps again."""

@@ -12,6 +12,7 @@ from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.this_site import ThisSite
 
 
@@ -25,6 +26,10 @@ class OutcomeHandler:
     outbox: ParticipantOutbox
     consequences: Consequences
     recovery: Recovery
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(Tier.ENDS, handles=[on(m.Decide, self.decide), on(m.Cancel, self.cancel)])
 
     def decide(self, source: str, decide: m.Decide, now: Moment) -> None:
         stake = self.stakes.get(decide.rid)

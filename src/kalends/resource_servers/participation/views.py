@@ -55,14 +55,18 @@ class Views:
             )
         return View(query_id=query.query_id, epoch=self.here.epoch, views=views)
 
+    def none_visible(self, query: Query) -> View:
+        """Return the view of a user who may see nothing here."""
+        views = tuple(map(_unknown, query.wants))
+        return View(query_id=query.query_id, epoch=self.here.epoch, views=views)
+
     def _look_at(
         self, query: Query, want: Want, wall_s: int, register: str, lost: Sequence[Piece]
     ) -> FreeSteps:
         book, room = self.book, self.room
         calendar = book.calendars.get(want.resource)
         if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
-            refusal = unknown_resource(want.resource)
-            return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
+            return _unknown(want)
         never = calendar.never(query.principal, query.length_s)
         if never is not None:
             return FreeSteps(resource=want.resource, until=want.end, refusal=never)
@@ -156,6 +160,11 @@ def _changes(calendar: ResourceCalendar, query: Query, want: Want, room: FreeRoo
         for booking in calendar.calendar.listing(want.start, want.end)
         if query.counting == "none" or booking.state != "locked"
     ]
+
+
+def _unknown(want: Want) -> FreeSteps:
+    refusal = unknown_resource(want.resource)
+    return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
 
 
 @contextmanager

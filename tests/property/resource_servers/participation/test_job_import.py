@@ -23,6 +23,7 @@ from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.journal import slot_table
 from kalends.resource_servers.journal.slot_table import SlotCursor, SlotFact
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.job_import import AGAIN_S
@@ -62,7 +63,7 @@ class World:
         self.site = Participant(
             "centre", {RESOURCE: ResourceCalendar(info, open_access())}, epoch=self.ms,
             jitter=self.random.random, backends={RESOURCE: BACKEND},
-            slots=slot_table.known_slots(self.store), now=self.now,
+            slots=slot_table.known_slots(self.store), consent=OwnerApproval, now=self.now,
         )  # fmt: skip
 
     @property

@@ -28,7 +28,7 @@ STEPS = st.lists(
 
 
 def move(site: Site, moved: QueueMove) -> list[int]:
-    return site.call(lambda here, now: here.queue_moved(moved, now))
+    return site.call(lambda here, now: site.jobs.queue_moved(moved, now))
 
 
 @settings(max_examples=effort.examples(200), deadline=None)

@@ -91,7 +91,7 @@ def test_nothing_new_is_taken_where_it_was_reclaimed_until_it_is_withdrawn() -> 
     (again,) = site.answers(visit(1, want("one", 4 * HOUR, 5 * HOUR)))
     assert isinstance(again, m.Visited)
     assert again.refusals
-    ended = site.call(lambda participant, now: participant.end_reclaim(view.key, now))
+    ended = site.call(lambda participant, now: participant.reminders.end(view.key, now))
     assert ended == view
     (held,) = site.answers(visit(1, want("one", 4 * HOUR, 5 * HOUR)))
     assert isinstance(held, m.Visited)
@@ -340,7 +340,7 @@ def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
     )
 
     def ask(asked: reclaim_calls.Reclaim) -> reclaim_calls.ReclaimView:
-        return site.call(lambda participant, now: participant.reclaim(asked, now))
+        return site.call(lambda participant, now: participant.reminders.reclaim(asked, now))
 
     assert ask(body) == ask(body)
     assert len(world.reclaims("here")) == 1
@@ -360,7 +360,7 @@ def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
         with pytest.raises(InvalidInput):
             ask(wrong)
     with pytest.raises(NotFound):
-        site.call(lambda participant, now: participant.end_reclaim("another-key", now))
+        site.call(lambda participant, now: participant.reminders.end("another-key", now))
 
 
 def test_many_that_have_to_go_at_once_find_places_without_racing_each_other() -> None:

@@ -30,7 +30,7 @@ from kalends.contract.approval_calls import DecideApproval
 from kalends.contract.reclaim_calls import Reclaim
 from kalends.core.errors import Conflict, Unavailable
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.approval.petitions import Petition
+from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.participation.memory.recovery import RECOVERY_MS_MIN
 
 THEIRS = "2" * 32
@@ -72,7 +72,7 @@ def compared(site: Site) -> None:
 
 def decide(site: Site, number: int, *, approve: bool) -> Petition:
     body = DecideApproval(id=rid(number), approve=approve, revision=1)
-    _, petition = site.call(lambda participant, now: participant.decide_approval(body, "olga", now))
+    _, petition = site.call(lambda participant, now: site.approval.decide(body, "olga", now))
     return petition
 
 
@@ -95,7 +95,7 @@ def put_back(site: Site, image: dict[str, Any]) -> None:
 
 
 def thinks(site: Site) -> list[str]:
-    return [stake.rid for stake, _ in site.participant.approval.pending()]
+    return [stake.rid for stake, _ in site.approval.pending()]
 
 
 def late(site: Site) -> None:
@@ -237,7 +237,7 @@ def test_what_the_owner_takes_back_meanwhile_is_locked_again_and_then_asked_for(
         units=units,
         reason="roof",
     )
-    site.call(lambda participant, now: participant.reclaim(body, now))
+    site.call(lambda participant, now: participant.reminders.reclaim(body, now))
     assert site.free("pool", 0, 60) == 3
     if not has_come:
         assert all_come_back(site, forgotten)

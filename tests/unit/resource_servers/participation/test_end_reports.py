@@ -27,7 +27,7 @@ def told(number: int) -> tuple[str, m.Message]:
 
 
 def end(site: Site, number: int) -> list[tuple[str, m.Message]]:
-    site.call(lambda participant, now: participant.ends.ended(rid(number), END, now))
+    site.call(lambda participant, now: site.jobs.ends.ended(rid(number), END, now))
     return taken(site)
 
 
@@ -75,7 +75,7 @@ def test_a_broker_that_comes_back_hears_at_once_of_its_own_jobs_alone() -> None:
     end(site, 1)
     for register, expected in ((ITS_REGISTER, [told(1)]), ("0" * 32, [])):
         site.call(
-            lambda participant, now, register=register: participant.ends.met(register)  # type: ignore[misc]
+            lambda participant, now, register=register: site.jobs.ends.met(register)  # type: ignore[misc]
         )
         assert taken(site) == expected
 
@@ -85,7 +85,7 @@ def test_of_what_is_not_locked_here_nothing_is_told() -> None:
     bid(site, 1)
     assert end(site, 1) == []
     assert end(site, 2) == []
-    assert site.participant.ends.next_deadline_ms() is None
+    assert site.jobs.ends.next_deadline_ms() is None
 
 
 def test_of_too_many_the_oldest_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

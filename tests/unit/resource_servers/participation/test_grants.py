@@ -36,6 +36,7 @@ from kalends.backends.records import (
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import StakeStored, decode_stake
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.memory.past import Past
@@ -90,7 +91,7 @@ class Backed:
             jitter=lambda: 0.0, stakes=[decode_stake(body) for body in self.stakes.values()],
             backends={"here/pool": self.backend},
             grants=[decode_grant(body) for body in self.grants.values()],
-            past=Past(life, 0, dict(self.lives), SITE_SECRET), now=self.now,
+            past=Past(life, 0, dict(self.lives), SITE_SECRET), consent=OwnerApproval, now=self.now,
         )  # fmt: skip
         self.lives[life] = 0
         welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", "here"))

@@ -20,12 +20,12 @@ def reserve(site: Site, number: int, start: int, end: int, units: int) -> int:
 
 
 def give_back(site: Site, *bookings: int) -> None:
-    site.call(lambda here, now: here.queue_moved(QueueMove(POOL, given_back=bookings), now))
+    site.call(lambda here, now: site.jobs.queue_moved(QueueMove(POOL, given_back=bookings), now))
 
 
 def runs(site: Site, number: int, nodes: int, start: int, end: int) -> bool:
     job = RunningJob(POOL, number, "ann", nodes, START + start, START + end)
-    return not site.call(lambda here, now: here.queue_moved(QueueMove(POOL, (job,)), now))
+    return not site.call(lambda here, now: site.jobs.queue_moved(QueueMove(POOL, (job,)), now))
 
 
 def is_over(site: Site, number: int) -> None:
@@ -34,7 +34,7 @@ def is_over(site: Site, number: int) -> None:
 
 def claims(site: Site) -> list[tuple[int, int, int]]:
     """Return what a queue is told that others have: start, end and units."""
-    return [(each.start, each.end, each.units) for each in site.participant.jobs.claims(POOL)]
+    return [(each.start, each.end, each.units) for each in site.jobs.bookings.claims(POOL)]
 
 
 def free(site: Site) -> list[int]:
@@ -95,7 +95,9 @@ def test_nodes_that_go_from_one_job_to_the_next_are_offered_to_nobody_in_between
     over = RunningJob(POOL, 7, "", 0, 0, 0)
     next_one = RunningJob(POOL, 8, "bob", 3, START, START + 180)
     before = len(site.unsent)
-    assert not site.call(lambda here, now: here.queue_moved(QueueMove(POOL, (over, next_one)), now))
+    assert not site.call(
+        lambda here, now: site.jobs.queue_moved(QueueMove(POOL, (over, next_one)), now)
+    )
     told = [send.message for send in site.unsent[before:]]
     assert [each.rid for each in told if isinstance(each, m.Awaited)] == [rid(3)]
 

@@ -26,7 +26,7 @@ from kalends.contract import messages as m
 from kalends.contract.approval_calls import DecideApproval
 from kalends.core.errors import Conflict, NotFound, RefusalCode
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.approval.petitions import Petition
+from kalends.resource_servers.participation.claims.petitions import Petition
 
 WORD = Limit("word", "everyone", approval="needed")
 HOUR_MS = 3_600_000
@@ -50,7 +50,7 @@ def decide(
     site: Site, number: int, *, approve: bool, word: str = "", revision: int = 1
 ) -> Petition:
     body = DecideApproval(id=rid(number), approve=approve, word=word, revision=revision)
-    _, petition = site.call(lambda participant, now: participant.decide_approval(body, "olga", now))
+    _, petition = site.call(lambda participant, now: site.approval.decide(body, "olga", now))
     return petition
 
 
@@ -69,7 +69,7 @@ def reserve(site: Site, number: int, *wants: m.Want) -> None:
 
 
 def queue(site: Site) -> list[str]:
-    return [stake.rid for stake, _ in site.participant.approval.pending()]
+    return [stake.rid for stake, _ in site.approval.pending()]
 
 
 def votes(message: m.Message) -> tuple[str, list[str]]:
@@ -181,7 +181,7 @@ def test_who_says_nothing_in_time_has_declined() -> None:
     site = guarded()
     site.receive(visit(1, want("one", 0, 60), hold_ms=HOUR_MS))
     ask(site, 1)
-    petition = next(site.participant.approval.pending())[1]
+    petition = next(site.approval.pending())[1]
     assert petition.until_s == T0 + DAY + 0  # Never beyond the start of the slot.
     site.wrong_ms += (DAY + 1) * 1_000
     site.advance(HOUR_MS)
@@ -301,7 +301,7 @@ def test_the_owner_may_think_about_more_of_what_runs_until_it_ends() -> None:
     site.advance(DAY * 1_000 + 60_000)
     site.receive(visit(2, want("one", 0, 1_200), replaces=1))
     assert says(ask(site, 2)) == "pending"
-    ((_, petition),) = site.participant.approval.pending()
+    ((_, petition),) = site.approval.pending()
     assert petition.until_s == T0 + DAY + 600
 
 
@@ -311,7 +311,7 @@ def test_what_was_approved_for_one_user_is_not_promised_to_another() -> None:
     of_bob = visit(1, want("one", 0, 60), att=2, mode="vote", principal=BOB)
     assert votes(site.answer(of_bob))[0] == "none"
     assert says(ask(site, 1, att=2)) == "pending"
-    ((stake, petition),) = site.participant.approval.pending()
+    ((stake, petition),) = site.approval.pending()
     assert (stake.principal.user, petition.user, petition.revision) == ("bob", "bob", 2)
     with pytest.raises(Conflict, match="other slots"):
         decide(site, 1, approve=True)

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from msgspec import structs
-from tests.protocol_support import ANN, COORDS, HERE, PARTS, T0, Site, rid, secret_of, want
+from tests.protocol_support import (
+    ANN,
+    COORDS,
+    HERE,
+    PARTS,
+    T0,
+    Site,
+    TakesParts,
+    rid,
+    secret_of,
+    want,
+)
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
@@ -32,8 +43,7 @@ def visit(number: int = 1, **fields: object) -> m.Visit:
 
 def locked() -> Site:
     """A site that has locked a slot in which a job is to run."""
-    site = Site()
-    site.participant.admission.why_not_part = lambda principal, part: None
+    site = Site(queues=TakesParts())
     (sent,) = site.receive(visit()).sends
     assert isinstance(sent.message, m.Visited)
     (held,) = sent.message.held
@@ -74,16 +84,15 @@ def test_where_no_jobs_run_a_slot_for_one_is_refused() -> None:
 
 
 def test_the_queue_is_asked_about_the_part_as_it_would_run() -> None:
-    site, asked = Site(), []
-    site.participant.admission.why_not_part = lambda principal, part: asked.append(part)
+    queue = TakesParts()
+    site = Site(queues=queue)
     site.receive(visit())
-    (part,) = asked
+    (part,) = queue.asked
     assert (part.machine, part.nodes, part.reservation, part.limit_s) == (POOL, 2, rid(1), 0)
 
 
 def test_two_slots_on_one_machine_have_no_job() -> None:
-    site = Site()
-    site.participant.admission.why_not_part = lambda principal, part: None
+    site = Site(queues=TakesParts())
     (sent,) = site.receive(visit(wants=(SLOT, want("pool", 100, 160)))).sends
     assert isinstance(sent.message, m.Visited)
     assert [each.code for each in sent.message.refusals] == [RefusalCode.NO_PLACE]
@@ -93,7 +102,7 @@ def test_what_is_to_run_is_kept_over_restarts_until_it_is_submitted_and_no_longe
     site = locked()
     site.restart()
     assert stake(site).jobs == {POOL: JOB}
-    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     assert told(site) == [news()]
     site.restart()
     assert stake(site).jobs == {}
@@ -101,7 +110,7 @@ def test_what_is_to_run_is_kept_over_restarts_until_it_is_submitted_and_no_longe
 
 def test_brokers_that_come_are_told_which_job_a_part_is() -> None:
     site = locked()
-    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     told(site)
     site.call(lambda participant, now: participant.broker_came(now))
     assert told(site) == [news()]
@@ -110,7 +119,7 @@ def test_brokers_that_come_are_told_which_job_a_part_is() -> None:
 def test_a_failure_is_told_again_and_again_until_the_reservation_is_cancelled() -> None:
     site = locked()
     site.call(
-        lambda participant, now: participant.part_reports.failed(rid(1), POOL, 7, "exit 3", now)
+        lambda participant, now: site.jobs.part_reports.failed(rid(1), POOL, 7, "exit 3", now)
     )
     assert told(site) == [news(why="exit 3")]
     again = [send.message for send in site.advance(REMIND_AFTER_MS * 2).sends]
@@ -122,9 +131,9 @@ def test_a_failure_is_told_again_and_again_until_the_reservation_is_cancelled() 
 def test_that_a_part_has_ended_is_told_again_and_again_until_its_slot_is_given_back() -> None:
     site = locked()
     ended = structs.replace(news(), ended_at=T0)
-    site.call(lambda participant, now: participant.part_reports.ended(rid(1), POOL, 7, T0, now))
+    site.call(lambda participant, now: site.jobs.part_reports.ended(rid(1), POOL, 7, T0, now))
     assert told(site) == [ended]
-    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     assert told(site) == [ended], "which job it is, is no news then"
     again = [send.message for send in site.advance(REMIND_AFTER_MS * 2).sends]
     assert again == [ended]
@@ -134,12 +143,12 @@ def test_that_a_part_has_ended_is_told_again_and_again_until_its_slot_is_given_b
 
 def test_that_a_slot_is_used_again_takes_back_that_its_part_has_ended() -> None:
     site = locked()
-    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
-    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
-    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    site.call(lambda participant, now: site.jobs.part_reports.used_again(rid(1), POOL))
+    site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: site.jobs.part_reports.used_again(rid(1), POOL))
     assert told(site) == [news()], "it has not ended"
-    site.call(lambda participant, now: participant.part_reports.ended(rid(1), POOL, 7, T0, now))
-    site.call(lambda participant, now: participant.part_reports.used_again(rid(1), POOL))
+    site.call(lambda participant, now: site.jobs.part_reports.ended(rid(1), POOL, 7, T0, now))
+    site.call(lambda participant, now: site.jobs.part_reports.used_again(rid(1), POOL))
     assert told(site) == [structs.replace(news(), ended_at=T0), news()]
     assert site.advance(100 * REMIND_AFTER_MS).sends == []
 
@@ -149,7 +158,7 @@ def test_the_broker_is_asked_anew_when_another_part_here_has_its_nodes() -> None
     one, two = StepPart(POOL, 7, ("here.example",)), StepPart(f"{HERE}/one", 8, ("here.example",))
 
     def ask(*parts: StepPart) -> list[m.Message]:
-        site.call(lambda participant, now: participant.starts.ask(rid(1), now, parts))
+        site.call(lambda participant, now: site.jobs.starts.ask(rid(1), now, parts))
         return told(site)
 
     asked = m.StartAsk(rid=rid(1), att=1, site=HERE, secret=secret_of(rid(1)), parts=(one,))
@@ -172,9 +181,7 @@ def asked_by(site: Site, question: int = 0, *, gives_up: bool = False) -> m.Star
 
 def ask(site: Site, *, gives_up: bool = False) -> None:
     parts = asked_by(site).parts
-    site.call(
-        lambda participant, now: participant.starts.ask(rid(1), now, parts, gives_up=gives_up)
-    )
+    site.call(lambda participant, now: site.jobs.starts.ask(rid(1), now, parts, gives_up=gives_up))
 
 
 def test_a_question_whether_the_parts_are_ready_is_answered_once_and_at_once() -> None:
@@ -221,22 +228,22 @@ def test_to_give_up_is_asked_until_it_is_answered() -> None:
 
 def test_when_a_broker_comes_it_is_asked_again_and_told_when_parts_began() -> None:
     site = locked()
-    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
-    site.call(lambda participant, now: participant.part_reports.began(rid(1), POOL, 7, T0 + 5))
-    site.call(lambda participant, now: participant.part_reports.began(rid(1), POOL, 7, T0 + 5))
+    site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: site.jobs.part_reports.began(rid(1), POOL, 7, T0 + 5))
+    site.call(lambda participant, now: site.jobs.part_reports.began(rid(1), POOL, 7, T0 + 5))
     began = structs.replace(news(), began_at=T0 + 5)
     assert told(site) == [news(), began]
     ask(site)
     told(site)
     site.call(lambda participant, now: participant.broker_came(now))
     assert told(site) == [began, asked_by(site)]
-    site.call(lambda participant, now: participant.part_reports.failed(rid(1), POOL, 7, "no", now))
+    site.call(lambda participant, now: site.jobs.part_reports.failed(rid(1), POOL, 7, "no", now))
     assert told(site) == [structs.replace(news(why="no"), began_at=T0 + 5)]
 
 
 def test_of_what_is_not_locked_here_any_more_nothing_is_told_or_remembered() -> None:
     site = locked()
-    site.call(lambda participant, now: participant.part_reports.submitted(rid(2), POOL, 8))
-    site.call(lambda participant, now: participant.part_reports.submitted(rid(1), POOL, 7))
+    site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(2), POOL, 8))
+    site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     assert told(site) == [news()]
-    assert set(site.participant.part_reports._parts) == {(rid(1), POOL)}
+    assert set(site.jobs.part_reports._parts) == {(rid(1), POOL)}

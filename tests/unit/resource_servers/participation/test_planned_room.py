@@ -30,7 +30,7 @@ def plan(site: Site, *pieces: tuple[int, int, int]) -> list[m.Message]:
     named = tuple((each.resource, each.start, each.end, each.units) for each in wants)
     move = QueueMove(POOL, planned=lambda: named)
     before = len(site.unsent)
-    site.call(lambda participant, now: participant.queue_moved(move, now))
+    site.call(lambda participant, now: site.jobs.queue_moved(move, now))
     return [send.message for send in site.unsent[before:]]
 
 

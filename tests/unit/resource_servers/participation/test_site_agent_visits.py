@@ -611,7 +611,7 @@ def test_a_window_to_the_year_3000_costs_no_more_than_what_can_be_booked() -> No
 
 
 def test_one_run_of_each_user_finds_room_beside_a_crowd_of_others_and_a_second_does_not() -> None:
-    runs = RunTable(ParticipantOutbox(), FenceNumbers(1))
+    runs = RunTable(ParticipantOutbox(), FenceNumbers(1), lambda now: None)
 
     def set_out(user: str) -> int:
         job = ScriptRun(user, "", "choose", ({}, {}))

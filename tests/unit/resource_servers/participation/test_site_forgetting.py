@@ -177,7 +177,7 @@ def test_a_reclaim_outlives_a_clock_that_is_ahead() -> None:
     reclaim = reclaim_calls.Reclaim(
         key="the-key-1", resource=f"{HERE}/one", start=T0 + 20 * DAY, end=T0 + 21 * DAY
     )
-    site.call(lambda participant, now: participant.reclaim(reclaim, now))
+    site.call(lambda participant, now: participant.reminders.reclaim(reclaim, now))
     site.wrong_ms = 4_000 * DAY_MS
     run(site, 6 * DAY_MS)
     site.wrong_ms = 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
+from tests.owned_messages import OPEN
 from tests.protocol_support import (
     ANN,
+    HERE,
     Site,
+    SiteWithoutJobs,
     abort,
     commit,
     give,
@@ -29,13 +32,24 @@ from tests.protocol_support import (
 
 from kalends.contract import messages as m
 from kalends.resource_servers import participation
+from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
+from kalends.resource_servers.participation.loss_reports import LossReports
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.memory.retention import Retention
-from kalends.resource_servers.participation.participant import HANDLERS
+from kalends.resource_servers.participation.parts import Plug, Tier, on, takers
+from kalends.resource_servers.participation.placed_jobs.end_reports import EndReports
+from kalends.resource_servers.participation.placed_jobs.job_bookings import JobBookings
+from kalends.resource_servers.participation.placed_jobs.part_reports import PartReports
+from kalends.resource_servers.participation.placed_jobs.place_returns import PlaceReturns
+from kalends.resource_servers.participation.placed_jobs.places import Places
+from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
+from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
 from kalends.resource_servers.participation.visits.agent_visits import AgentVisits
@@ -55,20 +69,50 @@ LISTENERS: tuple[tuple[type, str], ...] = (
     (WoundWait, "end_changes"),
     (WoundWait, "forget_holder"),
     (WaitingLists, "leave"),
+    (Places, "end"),
+    (Places, "forget"),
 )
 
-ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "WoundWait.end_place"]
+ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "WoundWait.end_place", "Places.end"]
 
 IN_TIME: tuple[tuple[type, str], ...] = (
-    (Claims, "expire"),
-    (RunTable, "overdue"),
+    (Claims, "advance"),
+    (RunTable, "advance"),
+    (OwnerApproval, "advance"),
     (WoundWait, "advance"),
     (WaitingLists, "advance"),
+    (Places, "advance"),
+    (PlaceReturns, "advance"),
     (ReclaimReminders, "advance"),
     (Recovery, "advance"),
     (InDoubtResolver, "advance"),
+    (StartQuestions, "advance"),
+    (EndReports, "advance"),
+    (PartReports, "advance"),
+    (LossReports, "advance"),
     (Retention, "advance"),
+    (Provisions, "advance"),
 )
+
+WHEN_A_BROKER_COMES: tuple[tuple[type, str], ...] = (
+    (Places, "met"),
+    (ReclaimReminders, "remind_all"),
+    (PartReports, "tell_all"),
+    (LossReports, "tell_all"),
+    (StartQuestions, "met"),
+)
+
+AFTER_EACH_STEP: tuple[tuple[type, str], ...] = (
+    (Provisions, "carry_on"),
+    (JobBookings, "stand_alone"),
+    (OwnerRoom, "catch"),
+)
+
+
+class SiteOfAllParts(Site):
+    """Site with machines, and a batch system behind one."""
+
+    backends: ClassVar = {f"{HERE}/pool": ResourceBackend("batch", ("n1", "n2", "n3"), {})}
 
 
 @pytest.fixture
@@ -94,8 +138,36 @@ def _noted(calls: list[str], part: type, name: str) -> Callable[..., Any]:
     return noted
 
 
-def test_every_message_to_a_site_has_a_part_that_takes_it() -> None:
-    assert HANDLERS.keys() == {*get_args(m.ToSite), *get_args(m.BetweenSites)}
+@pytest.mark.parametrize("kind", [Site, SiteWithoutJobs])
+def test_every_message_to_a_site_has_a_part_that_takes_it(kind: type[Site]) -> None:
+    takers = kind().participant._takers
+    assert takers.keys() == {*get_args(m.ToSite), *get_args(m.BetweenSites)}
+
+
+@pytest.mark.parametrize("kind", [Site, SiteWithoutJobs])
+def test_whose_a_message_is_is_checked_of_all_but_these(kind: type[Site]) -> None:
+    takers = kind().participant._takers.values()
+    assert {each.kind for each in takers if not each.owned} == set(OPEN)
+
+
+@pytest.mark.parametrize("kind", [Site, SiteWithoutJobs])
+def test_what_asks_on_behalf_of_a_user_can_be_refused(kind: type[Site]) -> None:
+    """Relock repeats what was decided: nothing is asked for."""
+    takers = kind().participant._takers.values()
+    asking = {each.kind for each in takers if "principal" in each.kind.__struct_fields__}
+    assert {each.kind for each in takers if each.refuse} == asking - {m.Relock}
+
+
+def test_no_two_parts_take_the_same_message() -> None:
+    one = Plug(Tier.ENDS, handles=[on(m.Forget, lambda source, forget, now: None)])
+    other = Plug(Tier.ASKS, handles=[on(m.Forget, lambda source, forget, now: None)])
+    with pytest.raises(ValueError, match="two parts take Forget"):
+        takers([one, other])
+
+
+def test_a_wing_that_is_not_plugged_in_is_not_found() -> None:
+    with pytest.raises(LookupError, match="PlacedJobs"):
+        _ = SiteWithoutJobs().jobs
 
 
 def test_only_one_part_writes_to_claim_sets_and_their_bookings() -> None:
@@ -154,7 +226,7 @@ def test_who_hears_of_a_promise(heard: Callable[..., list[str]]) -> None:
     site.receive(visit(1, HOUR))
     calls.clear()
     site.receive(prepare(1, *site.ids(1)))
-    assert calls == ["WoundWait.forget_holder", "InDoubtResolver.promised"]
+    assert calls == ["WoundWait.forget_holder", "InDoubtResolver.promised", "Places.forget"]
 
 
 def test_who_hears_of_a_higher_attempt_and_of_the_end_of_a_hold(
@@ -168,7 +240,7 @@ def test_who_hears_of_a_higher_attempt_and_of_the_end_of_a_hold(
     assert calls == [*ATTEMPT_OVER, "InDoubtResolver.forget", "WoundWait.forget_holder"]
     calls.clear()
     site.receive(give(1, *site.ids(1), att=2))
-    assert calls == ["WoundWait.forget_holder", "AgentVisits.forget_answered"]
+    assert calls == ["WoundWait.forget_holder", "AgentVisits.forget_answered", "Places.forget"]
 
 
 def test_who_hears_of_a_cancel(heard: Callable[..., list[str]]) -> None:
@@ -182,10 +254,29 @@ def test_who_hears_of_a_cancel(heard: Callable[..., list[str]]) -> None:
 
 def test_parts_let_time_pass_in_this_order(heard: Callable[..., list[str]]) -> None:
     calls = heard(IN_TIME)
-    site = Site()
+    site = SiteOfAllParts()
     calls.clear()
     site.advance(10)
-    assert calls == [f"{part.__name__}.{name}" for part, name in IN_TIME]
+    assert calls == _in_order(IN_TIME)
+
+
+def test_parts_hear_of_a_session_in_this_order(heard: Callable[..., list[str]]) -> None:
+    calls = heard(WHEN_A_BROKER_COMES)
+    site = SiteOfAllParts()
+    site.call(lambda participant, now: participant.broker_came(now))
+    assert calls == _in_order(WHEN_A_BROKER_COMES)
+
+
+def test_parts_end_a_step_in_this_order(heard: Callable[..., list[str]]) -> None:
+    calls = heard(AFTER_EACH_STEP)
+    site = SiteOfAllParts()
+    calls.clear()
+    site.receive(release(1))
+    assert calls == [*_in_order(AFTER_EACH_STEP), "OwnerRoom.catch"]
+
+
+def _in_order(methods: tuple[tuple[type, str], ...]) -> list[str]:
+    return [f"{part.__name__}.{name}" for part, name in methods]
 
 
 # Who gets what has come free

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import structs
-from tests.protocol_support import ANN, COORDS, HERE, PARTS, T0, Site, rid, secret_of
+from tests.protocol_support import (
+    ANN,
+    COORDS,
+    HERE,
+    PARTS,
+    T0,
+    Site,
+    SiteWithoutJobs,
+    TakesParts,
+    rid,
+    secret_of,
+    visit,
+    want,
+)
 
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
@@ -58,7 +71,7 @@ def answered(
 ) -> tuple[bool, list[m.Message]]:
     """The queues answer; return whether somebody waited for that, and what is sent."""
     taken = site.call(
-        lambda participant, now: participant.offered(ask.number, ask.rid, offers, refusals, now)
+        lambda participant, now: site.jobs.offered(ask.number, ask.rid, offers, refusals, now)
     )
     sent = [send.message for send in site.unsent]
     site.unsent.clear()
@@ -264,7 +277,7 @@ def stake_of(site: Site, number: int) -> Stake:
 
 
 def ask_to_start(site: Site, number: int) -> list[tuple[str, m.Message]]:
-    site.call(lambda participant, now: participant.starts.ask(rid(number), now))
+    site.call(lambda participant, now: site.jobs.starts.ask(rid(number), now))
     return asked_brokers(site)
 
 
@@ -314,7 +327,7 @@ def test_only_the_broker_of_a_job_says_whether_it_may_start() -> None:
 def test_what_is_not_locked_here_does_not_start() -> None:
     site = Site()
     bid(site, 1)
-    site.participant.starts.ask(rid(1), site.now)
+    site.jobs.starts.ask(rid(1), site.now)
     effects = site.participant.take_effects()
     assert (effects.sends, effects.starts) == ([], [StartWord(rid(1), "over", "")])
 
@@ -341,7 +354,7 @@ def test_a_broker_is_asked_to_place_elsewhere_a_job_that_has_lost_its_nodes_unti
     site = Site()
     locked(site, 1)
     locked(site, 2)
-    returns = site.participant.place_returns
+    returns = site.jobs.returns
     returns.note(rid(1), waits_again=True)
     (send,) = site.advance(0).sends
     assert isinstance(send.message, m.Reclaim)
@@ -357,7 +370,7 @@ def test_a_broker_is_asked_to_place_elsewhere_a_job_that_has_lost_its_nodes_unti
 
 def test_nobody_asks_for_another_place_for_a_job_that_has_none_here() -> None:
     site = Site()
-    site.participant.place_returns.note(rid(1), waits_again=True)
+    site.jobs.returns.note(rid(1), waits_again=True)
     assert site.advance(0).sends == []
 
 
@@ -369,23 +382,49 @@ def test_a_broker_that_has_not_decided_hears_that_its_place_has_fallen_back_and_
     site.answer(prepare(1, (offer.hold_id,)))
     register = f"{REGISTER}{stake_of(site, 1).register}"
     told = [(register, m.Renewed(rid=rid(1), att=1, epoch=1, lost=(offer.hold_id,)))]
-    site.call(lambda participant, now: participant.places.fell_back(rid(1)))
+    site.call(lambda participant, now: site.jobs.places.fell_back(rid(1)))
     assert asked_brokers(site) == told
-    site.call(lambda participant, now: participant.places.met())
+    site.call(lambda participant, now: site.jobs.places.met())
     assert asked_brokers(site) == told
     assert stake_of(site, 1).has("prepared"), "only its broker may end what it was promised"
     site.answer(m.Decide(rid=rid(1), att=1, outcome="commit", chosen={HERE: (offer.hold_id,)}))
     assert stake_of(site, 1).has("locked")
-    site.call(lambda participant, now: participant.places.met())
+    site.call(lambda participant, now: site.jobs.places.met())
     assert asked_brokers(site) == []
 
 
 def test_what_was_promised_to_a_job_is_kept_as_long_as_it_waits_here() -> None:
     for waits in (True, False):
-        site = Site()
+        site = Site(queues=TakesParts(jobs=waits))
         locked(site, 1)
         site.receive(m.Forget(rid=rid(1), att=1))
-        site.participant.retention.has_job = lambda rid, waits=waits: waits  # type: ignore[misc]
         for _ in range(24 * 8):
             site.advance(3_600_000)
         assert (site.stake(1) is not None) == waits
+
+
+# A site whose machines have left its configuration
+
+
+def test_a_site_without_machines_bids_without_offers() -> None:
+    site = SiteWithoutJobs()
+    (bid,) = site.answers(solicit(1))
+    assert isinstance(bid, m.Bid)
+    assert (bid.offers, [each.detail for each in bid.refusals]) == ((), ["no jobs run there"])
+
+
+def test_what_brokers_say_late_of_jobs_is_no_alarm_where_none_run() -> None:
+    site = SiteWithoutJobs()
+    for late in (
+        m.EndNoted(rid=rid(1), att=1),
+        m.StartSays(rid=rid(1), att=1, says="start"),
+        m.ReadyAsk(rid=rid(1), att=1, question=1),
+    ):
+        assert not site.receive(late)
+
+
+def test_of_another_brokers_request_nothing_is_said_where_no_jobs_run_either() -> None:
+    site = SiteWithoutJobs()
+    site.receive(visit(1, want("one", 0, 60)))
+    effects = site.receive(structs.replace(solicit(1), secret="a guess of a secret"))
+    assert (effects.sends, len(effects.alarms)) == ([], 1)

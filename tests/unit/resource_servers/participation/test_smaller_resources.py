@@ -143,7 +143,7 @@ def test_after_a_reclaim_of_as_much_it_can_be_made_smaller_and_nothing_more_is_t
     body = reclaim_calls.Reclaim(
         key="smaller", resource=POOL, start=T0, end=T0 + 300 * DAY, units=2, reason="sold"
     )
-    site.call(lambda participant, now: participant.reclaim(body, now))
+    site.call(lambda participant, now: participant.reminders.reclaim(body, now))
     assert (site.free("pool", 0, HOUR), site.free("pool", HOUR, 2 * HOUR)) == (0, 1)
     change(site, with_pool(1))
     assert (site.free("pool", 0, HOUR), site.free("pool", HOUR, 2 * HOUR)) == (0, 1)

@@ -8,59 +8,52 @@ ends with its broker's lease. Nothing is promised without the word (`why_not`), 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
 
+from kalends.contract import approval_calls
 from kalends.contract import messages as m
 from kalends.contract.fields import Want
 from kalends.contract.owner_words import refusal_of
 from kalends.core.errors import Conflict, NotFound, Refusal, RefusalCode, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.approval.petitions import (
-    Petition,
-    PetitionState,
-)
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claims.claim_table import ClaimTable
-from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.occupancy import (
     are_alternatives,
     pieces_beyond,
 )
-from kalends.resource_servers.participation.memory.recovery import Recovery
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.this_site import ThisSite
+from kalends.resource_servers.participation.claims.petitions import (
+    Petition,
+    PetitionState,
+)
+from kalends.resource_servers.participation.kernel import Ground
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 
 LOOK_AGAIN_MS: Final = 3_600_000
 """A clock that is set changes when a petition is over: the next look is at most so far away."""
 
 
-@dataclass(eq=False)
 class OwnerApproval:
-    """All petitions of a site; each is kept in the stake of its request.
+    """All petitions of a site; each is kept in the stake of its request."""
 
-    `within_s` is how long the owner may think.
-    """
-
-    here: ThisSite
-    book: ClaimTable
-    claims: Claims
-    outbox: ParticipantOutbox
-    recovery: Recovery
-    within_s: int
-    _askers: dict[str, str] = field(init=False, default_factory=dict)
-    """Where the broker of each pending petition has last asked from."""
-    _due_ms: dict[str, int] = field(init=False, default_factory=dict)
-    """For each pending petition, when it is looked at next (monotonic)."""
-
-    def restore(self, now: Moment) -> None:
+    def __init__(self, ground: Ground) -> None:
         """Go on with the petitions that were stored."""
+        self._limits, self._settle = ground.limits, ground.settle
+        self.book, self.claims, self.outbox = ground.book, ground.claims, ground.outbox
+        self._recovery = ground.recovery
+        self._askers: dict[str, str] = {}
+        """Where the broker of each pending petition has last asked from."""
+        self._due_ms: dict[str, int] = {}
+        """For each pending petition, when it is looked at next (monotonic)."""
         for stake in self.book.stakes.awake():
             if stake.petition is not None and stake.petition.state == "pending":
-                self._schedule(stake.rid, stake.petition, now)
+                self._schedule(stake.rid, stake.petition, ground.now)
+
+    @property
+    def plugs(self) -> tuple[Plug, ...]:
+        return (Plug(Tier.ENDS, handles=[on(m.OwnerAsk, self.ask)], timed=self),)
 
     # What needs the owner's word
 
@@ -191,6 +184,10 @@ class OwnerApproval:
             self._schedule(stake.rid, petition, now)
         self._say(source, stake.rid, stake.att, petition)
 
+    def within_s(self) -> int:
+        """Return how long the owner may think."""
+        return self._limits().approval_s
+
     def _last_s(self, want: Want, replaces: str, now_s: int) -> int:
         """Return until when the owner may think: until the slot begins, or what it goes on with ends."""
         running = (
@@ -198,7 +195,7 @@ class OwnerApproval:
             for each in self._standing(replaces)
             if each.resource == want.resource and each.start == want.start <= now_s
         )
-        return min(now_s + self.within_s, max(running, default=want.start))
+        return min(now_s + self.within_s(), max(running, default=want.start))
 
     def _say(self, to: str, rid: str, att: int, petition: Petition | None) -> None:
         """Tell how `petition` stands; None: what it was about is not held."""
@@ -224,14 +221,15 @@ class OwnerApproval:
                 yield stake, petition
 
     def decide(
-        self, rid: str, revision: int, *, approve: bool, word: str, by: str, now: Moment
+        self, body: approval_calls.DecideApproval, by: str, now: Moment
     ) -> tuple[Stake, Petition]:
         """Give the owner's word; the same word again changes nothing.
 
-        Raises `NotFound` where nothing of `rid` was put before the owner, and `Conflict` where it is
-        decided otherwise, is over, or is about other slots than those of `revision`. Raises `Unavailable`
+        Raises `NotFound` where nothing of the request was put before the owner, and `Conflict` where it is
+        decided otherwise, is over, or is about other slots than those of its revision. Raises `Unavailable`
         while the site may have forgotten an earlier word: its store may be an older copy.
         """
+        rid = body.id
         stake, petition = _with_petition(self.book.stakes.get(rid))
         self._check_is_certain(stake, rid)
         if stake is None or petition is None or not petition.wants:
@@ -239,14 +237,14 @@ class OwnerApproval:
                 "no such request waits for the owner's approval", where="id",
                 remedy="kalends admin requests lists the waiting requests", request_id=rid,
             )  # fmt: skip
-        wanted: PetitionState = "approved" if approve else "declined"
+        wanted: PetitionState = "approved" if body.approve else "declined"
         if petition.state == wanted:
             return stake, petition
         if petition.state == "pending" and petition.until_s <= now.wall_s:
             raise _decided_already(replace(petition, state="lapsed"), rid)
         if petition.state != "pending":
             raise _decided_already(petition, rid)
-        if petition.revision != revision:
+        if petition.revision != body.revision:
             raise Conflict(
                 "the request is for other slots now", where="revision",
                 remedy=f"look at it in kalends admin requests, then name it ID/{petition.revision}",
@@ -257,14 +255,15 @@ class OwnerApproval:
                 "the request holds no slot here: it was given up, or an older request has the slot",
                 where="id", remedy="kalends admin requests lists the waiting requests", request_id=rid,
             )  # fmt: skip
-        petition = replace(petition, state=wanted, word=word, by=by, decided_s=now.wall_s)
+        petition = replace(petition, state=wanted, word=body.word, by=by, decided_s=now.wall_s)
         self._end(stake, petition)
+        self._settle(now)
         return stake, petition
 
     def _check_is_certain(self, stake: Stake | None, rid: str) -> None:
         """Whether a decision may be forgotten: its broker alone knows if it was made before."""
-        closed = self.recovery.refusal()
-        if closed is None and (stake is None or self.recovery.is_certain_of(stake.register)):
+        closed = self._recovery.refusal()
+        if closed is None and (stake is None or self._recovery.is_certain_of(stake.register)):
             return
         why = (
             closed.detail if closed is not None else "its broker has not connected since the start"
@@ -303,13 +302,6 @@ class OwnerApproval:
     def _schedule(self, rid: str, petition: Petition, now: Moment) -> None:
         left_ms = max(petition.until_s * 1000 - now.wall_ms, 0)
         self._due_ms[rid] = now.monotonic_ms + min(left_ms, LOOK_AGAIN_MS)
-
-
-def as_committed(petition: Petition | None) -> Petition | None:
-    """Return what a commit says of `petition`: it was approved, by a word that is forgotten here."""
-    if petition is None or petition.state == "approved":
-        return petition
-    return replace(petition, state="approved", word="", by="", decided_s=0)
 
 
 def _with_petition(stake: Stake | None) -> tuple[Stake | None, Petition | None]:

@@ -12,7 +12,7 @@ import msgspec
 from kalends.contract.messages import Chosen, Part, Want
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.approval.petitions import Petition
+from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.participation.claims.transitions import (
     DURABLE,
     ClaimEvent,

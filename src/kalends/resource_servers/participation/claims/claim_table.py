@@ -21,7 +21,7 @@ from kalends.calendars import Booking, KeptSlots, ResourceCalendar, State, unkno
 from kalends.calendars.profiles import Step
 from kalends.contract.messages import Want
 from kalends.core.errors import Conflict, InvalidInput, Refusal
-from kalends.core.identifiers import machine_of
+from kalends.core.identifiers import machine_of, queue_of
 from kalends.core.intervals import Interval, joined
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
@@ -75,8 +75,9 @@ class ClaimTable:
         """``(expires_ms, rid)`` of every stake that runs out."""
         self._freed: list[Stretch] = []
         self._locked: list[Stretch] = []
-        self.watched: frozenset[str] = frozenset()
-        """Resources of which `take_moved` tells."""
+        machines = [machine for each in calendars if (machine := machine_of(each))]
+        self._watched = frozenset({*machines, *map(queue_of, machines)})
+        """Machines with a queue, and their queues: `take_moved` tells of them."""
         self._moved: dict[Placed, None] = {}
         self.others: Counter[str] = Counter()
         """Bookings on each calendar that are of no stake."""
@@ -356,7 +357,7 @@ class ClaimTable:
         return freed
 
     def take_moved(self) -> list[Placed]:
-        """Return the bookings on `watched` resources that came, went or were locked since the last call.
+        """Return the bookings of machines with a queue that came, went or were locked since the last call.
 
         They are in that order: what queues make of them hangs on it.
         """
@@ -369,7 +370,7 @@ class ClaimTable:
 
     def note_moved(self, placed: Iterable[Placed]) -> None:
         """Bookings that are of no stake have come, or go, on the calendar of a queue."""
-        self._moved |= {each: None for each in placed if each[0] in self.watched}
+        self._moved |= {each: None for each in placed if each[0] in self._watched}
 
     def note_closed(self, stretch: Stretch) -> None:
         """Close the period to claims."""
@@ -422,7 +423,7 @@ class ClaimTable:
             booking = self.calendars[resource].change_state(booking_id, state, expires_ms)
             if state == "locked":
                 self._locked.append((resource, booking.start, booking.end))
-                if resource in self.watched:
+                if resource in self._watched:
                     self._moved[resource, booking_id] = None
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
@@ -440,7 +441,7 @@ class ClaimTable:
     def vacate(self, stake: Stake) -> None:
         """Take everything of `stake` off the calendars."""
         for resource, booking_id in self._placed.pop(stake.rid, ()):
-            if resource in self.watched:
+            if resource in self._watched:
                 self._moved[resource, booking_id] = None
             booking = self.calendars[resource].release(booking_id)
             self._freed.append((resource, booking.start, booking.end))
@@ -575,7 +576,7 @@ class ClaimTable:
         self._placed[stake.rid] = [
             (resource, booking.id) for resource, booking in zip(resources, bookings, strict=True)
         ]
-        self._moved |= {each: None for each in self._placed[stake.rid] if each[0] in self.watched}
+        self._moved |= {each: None for each in self._placed[stake.rid] if each[0] in self._watched}
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.approval.petitions import Petition
 from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
     SlotLack,
@@ -21,6 +20,7 @@ from kalends.resource_servers.participation.claims.claim_sets import (
 )
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.occupancy import passed_of
+from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
@@ -93,9 +93,12 @@ class Claims:
         self._move(stake, event)
         self.clear(stake)
 
-    def expire(self, now_ms: int) -> None:
+    def next_deadline_ms(self) -> int | None:
+        return self.book.next_expiry_ms()
+
+    def advance(self, now: Moment) -> None:
         """End the holds whose time is over."""
-        for stake in self.book.expire(now_ms):
+        for stake in self.book.expire(now.monotonic_ms):
             self._move(stake, "expiry")
             self.clear(stake)
 

@@ -28,6 +28,7 @@ from kalends.resource_servers.participation.contention.waiting_list import (
     WaitingListOffer,
 )
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.this_site import ThisSite
 
 LISTED_MS: Final = 60_000
@@ -67,6 +68,15 @@ class WaitingLists:
     def __post_init__(self) -> None:
         self._news = self.here.epoch << 32
 
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.WAITS,
+            handles=[on(m.Await, self.wait, refuse=self._turn_down)],
+            timed=self,
+            secret_of=self.secret_of,
+        )
+
     def pass_time(self, now: Moment) -> None:
         """Let all look again if the clock was set: what was past, or beyond the horizon, may not be."""
         ahead_ms = now.wall_ms - now.monotonic_ms
@@ -85,7 +95,7 @@ class WaitingLists:
         known = self.listed.get(wish.rid)
         refusal = self._too_many(wish) if known is None else None
         if refusal is not None:
-            self.outbox.send(source, m.Locked(rid=wish.rid, att=wish.att, refusals=(refusal,)))
+            self._turn_down(source, wish, (refusal,))
             return
         order = self.room.order_of(wish.principal, wish.stamp, wish.rid, seen)
         listed = WaitingListEntry(wish, source, order, now.monotonic_ms + LISTED_MS)
@@ -102,6 +112,9 @@ class WaitingLists:
         self.outbox.send(source, told)
         for freed in late:
             self._offer_to(listed, freed, now)
+
+    def _turn_down(self, source: str, wish: m.Await, refusals: tuple[Refusal, ...]) -> None:
+        self.outbox.send(source, m.Locked(rid=wish.rid, att=wish.att, refusals=refusals))
 
     def follow(self, listed: WaitingListEntry, known: WaitingListEntry) -> list[Stretch]:
         """Put `listed` in the place of `known`; a broker that missed the offer does not answer it so.

@@ -17,7 +17,7 @@ from kalends.calendars import Booking, Calendar
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.admission import Admission, ParticipantLimits
+from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
@@ -31,6 +31,7 @@ from kalends.resource_servers.participation.contention.wait_queue import (
     WaitQueue,
 )
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.this_site import ThisSite
 
 RECALL_MS: Final = 3_000
@@ -54,14 +55,23 @@ class WoundWait:
     line: WaitQueue
     admission: Admission
     outbox: ParticipantOutbox
-    limits: ParticipantLimits
     holders: dict[str, Holder] = field(init=False, default_factory=dict)
     _recalls: list[tuple[int, str]] = field(init=False, default_factory=list)
     """Heap of ``(until_ms, rid)``: holds that have been asked back; stale entries do no harm."""
 
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.WAITS,
+            handles=[on(m.Give, lambda source, give, now: self.give(give, now))],
+            timed=self,
+            att_of=self.att_of,
+            secret_of=self.secret_of,
+        )
+
     def _why_not_wait(self, visit: m.Visit) -> Refusal | None:
         """Return why this visit may not wait: as many claims may wait as may be held."""
-        count_max = self.limits.held_per_principal_max
+        count_max = self.admission.limits.held_per_principal_max
         if self.line.get(visit.rid) is None and (
             self.line.count(visit.principal.user) + len(visit.wants) > count_max
         ):
@@ -143,7 +153,7 @@ class WoundWait:
         self.held(visit.rid, Holder(place.asker, visit, visit.considered))
         claims = self.book.stakes[visit.rid].claims
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(claims))
-        approval = bool(self.admission.approval.lacking(self.book.stakes[visit.rid]))
+        approval = bool(self.admission.consent.lacking(self.book.stakes[visit.rid]))
         grant = m.Grant(
             rid=visit.rid, att=visit.att, epoch=self.here.epoch, held=held, approval=approval
         )

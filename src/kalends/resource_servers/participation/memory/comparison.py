@@ -16,17 +16,16 @@ from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.approval.owner_approval import (
-    OwnerApproval,
-    as_committed,
-)
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
+from kalends.resource_servers.participation.claims.petitions import as_committed
+from kalends.resource_servers.participation.consent import Consent
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import FenceNumbers
 
@@ -42,12 +41,22 @@ class Comparison:
     outcomes: OutcomeHandler
     in_doubt: InDoubtResolver
     retention: Retention
-    approval: OwnerApproval
+    consent: Consent
     registers: Registers
     outbox: ParticipantOutbox
     numbers: FenceNumbers
     _pages: dict[str, list[str]] = field(init=False, default_factory=dict)
     """For each source that compares, the ids of the requests that it asks for page by page."""
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.ASKS,
+            handles=[
+                on(m.Compare, lambda source, compare, now: self.page(source, compare), owned=False),
+                on(m.Relock, self.relock, owned=False),
+            ],
+        )
 
     def page(self, source: str, compare: m.Compare) -> None:
         """Send a page of what is promised here to the register of `source`, in order of id."""
@@ -108,7 +117,7 @@ class Comparison:
             return ("its place in the queue is lost: submit the job again",)
         if any(want.start >= want.end for want in relock.wants):
             return ("it asks for a period that ends before it starts",)
-        unapproved = self.approval.why_not_again(relock)
+        unapproved = self.consent.why_not_again(relock)
         if unapproved and not self.outcomes.recovery.recovering:
             return (unapproved,)
         refusals = self._rules_against(relock)

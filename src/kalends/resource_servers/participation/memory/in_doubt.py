@@ -21,6 +21,7 @@ from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -47,6 +48,18 @@ class InDoubtResolver:
     _inquiries: list[tuple[int, str, int, int]] = field(init=False, default_factory=list)
     """Heap of when to ask (monotonic) about which request and attempt, and how often it was asked."""
     _refusing_peers: dict[str, set[str]] = field(init=False, default_factory=dict)
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.ASKS,
+            handles=[
+                on(m.Outcome, lambda source, outcome, now: self.outcome(outcome, now)),
+                on(m.PeerAsk, lambda source, ask, now: self.peer_ask(source, ask), owned=False),
+                on(m.PeerSays, self.peer_says, owned=False),
+            ],
+            timed=self,
+        )
 
     def restore(self, now: Moment) -> None:
         """Inquire at once about every promise that was stored."""

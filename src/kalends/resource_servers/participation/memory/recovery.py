@@ -19,6 +19,7 @@ from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -41,9 +42,9 @@ class Recovery:
     registers: Registers
     recovering: bool
     """Promises may be forgotten: nothing new is taken."""
-    now: InitVar[Moment]
-    lives_forgotten: Callable[[Iterable[str]], None] = field(init=False)
+    lives_forgotten: Callable[[Iterable[str]], None]
     """Told of lives that are surely the site's own, and that this image of its store does not know."""
+    now: InitVar[Moment]
     _settled: set[str] = field(init=False, default_factory=set)
     _accusers: set[str] = field(init=False, default_factory=set)
     _told_forgotten: set[tuple[str, str]] = field(init=False, default_factory=set)
@@ -53,6 +54,11 @@ class Recovery:
 
     def __post_init__(self, now: Moment) -> None:
         self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
+
+    @property
+    def plug(self) -> Plug:
+        settle = on(m.Settled, lambda source, settled, now: self.settle(source, now), owned=False)
+        return Plug(Tier.ASKS, handles=[settle], timed=self)
 
     def next_deadline_ms(self) -> int | None:
         return self._recovers_at_ms

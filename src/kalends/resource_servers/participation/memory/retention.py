@@ -30,6 +30,8 @@ from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, SureTime, TimePassed
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
+from kalends.resource_servers.participation.queues import Queues
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -67,13 +69,12 @@ class Retention:
     outbox: ParticipantOutbox
     registers: Registers
     jitter: Callable[[], float]
+    queues: Queues
     forgotten: InitVar[Iterable[str]]
     horizon_s: int
     """No claim that ends by then is taken any more (UTC seconds)."""
     passed: InitVar[TimePassed]
     now: InitVar[Moment]
-    has_job: Callable[[str], bool] = field(init=False, default_factory=lambda: _has_none)
-    """Whether a job of the request waits or runs here, however long after its time."""
     _asked: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
     """For commits that may be asked about: when their brokers are asked next, and how often they were."""
     _clocks_heard: dict[str, int] = field(init=False, default_factory=dict)
@@ -93,6 +94,14 @@ class Retention:
         self.sure_time = SureTime(passed, now, window_ms=self.sure_window_ms)
         self._forgettable = set(forgotten)
         self._collect_at_ms = self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.RECORDS,
+            handles=[on(m.Forget, lambda source, forget, now: self.forget(forget.rid))],
+            timed=self,
+        )
 
     def advance(self, now: Moment) -> None:
         if self._collect_at_ms <= now.monotonic_ms:
@@ -172,7 +181,7 @@ class Retention:
     def _is_needed(self, stake: Stake) -> bool:
         if any(stake.has(state) for state in ("held", "intended", "prepared")):
             return True
-        if self.book.changer_of(stake.rid) or self.has_job(stake.rid):
+        if self.book.changer_of(stake.rid) or self.queues.has_job(stake.rid):
             return True
         return self._is_untold(stake)
 
@@ -215,8 +224,3 @@ class Retention:
         self.claims.drop(stake)
         self._forgettable.discard(stake.rid)
         self._asked.pop(stake.rid, None)
-
-
-def _has_none(rid: str) -> bool:
-    """The answer where no jobs are run."""
-    return False

@@ -19,8 +19,8 @@ from kalends.calendars.profiles import Step, combine, join, total
 from kalends.core.errors import Conflict, NotFound
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.kept_room import KeptRoom
 from kalends.resource_servers.participation.contention.planned_room import Plan
-from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 
 
 class RunningJob(NamedTuple):

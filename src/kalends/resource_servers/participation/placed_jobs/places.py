@@ -100,9 +100,13 @@ class Places:
         if refusal := self._why_not(solicit, now):
             if stake is not None:
                 self.claims.clear(stake)
-            self.outbox.send(source, self.here.no_bid(solicit, (refusal,)))
+            self.turn_down(source, solicit, (refusal,))
             return
         self._ask(source, solicit, stake, now)
+
+    def turn_down(self, source: str, solicit: m.Solicit, refusals: tuple[Refusal, ...]) -> None:
+        """Answer with a bid that offers nothing."""
+        self.outbox.send(source, self.here.no_bid(solicit, refusals))
 
     def _why_not(self, solicit: m.Solicit, now: Moment) -> Refusal | None:
         if closed := self.admission.closed():
@@ -162,7 +166,7 @@ class Places:
         if not offers:
             if before is not None and before.has("held"):
                 self.claims.end_hold(before, "release")
-            self.outbox.send(asked.source, self.here.no_bid(solicit, tuple(refusals)))
+            self.turn_down(asked.source, solicit, tuple(refusals))
             return False
         self._hold(asked, before, offers, now)
         bid = m.Bid(
@@ -254,7 +258,7 @@ class Places:
                 return
             del self._soliciting[rid]
             refusal = self.here.refusal(RefusalCode.NO_PLACE, "its queues do not answer")
-            self.outbox.send(asked.source, self.here.no_bid(asked.solicit, (refusal,)))
+            self.turn_down(asked.source, asked.solicit, (refusal,))
 
     def next_deadline_ms(self) -> int | None:
         return next((asked.until_ms for asked in self._soliciting.values()), None)

@@ -52,11 +52,11 @@ class Dangers:
     systems: Systems
     foreign: ForeignRoom
     outbox: ParticipantOutbox
-    give_up: Callable[[NodeGrant, str, Moment], bool] = field(init=False)
+    give_up: Callable[[NodeGrant, str, Moment], bool]
     """Has the broker of a grant's reservation move it; returns False if it cannot be asked now."""
-    lacks: Callable[[str, str, int, str, Moment], None] = field(init=False)
+    lacks: Callable[[str, str, int, str, Moment], None]
     """Told how many units of a reservation that has begun, on a resource, cannot be used, and why."""
-    keep: Callable[[NodeGrant], None] = field(init=False)
+    keep: Callable[[NodeGrant], None]
     """Told of a grant that was given up, and is kept again, or not needed any more."""
     _dangers: dict[int, _Danger] = field(init=False, default_factory=dict)
     _told: dict[int, str] = field(init=False, default_factory=dict)

@@ -16,8 +16,8 @@ from kalends.backends.names import OwnNames
 from kalends.backends.records import SystemJob, SystemReservation, SystemState
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.kept_room import KeptRoom
 from kalends.resource_servers.participation.provision.extents import Extent, in_order
-from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 from kalends.resource_servers.participation.provision.node_map import beside, peak
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.provision.shapes import (

@@ -14,12 +14,12 @@ from kalends.backends.names import name_of
 from kalends.core.limits import TIME_S_MAX
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.kept_room import KeptRoom
 from kalends.resource_servers.participation.claims.occupancy import Piece, pieces_beyond
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.provision.extents import Extent, envelope
 from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
 from kalends.resource_servers.participation.provision.grants import GrantDropped, NodeGrant, stored
-from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 from kalends.resource_servers.participation.provision.node_map import choose, fragments
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite

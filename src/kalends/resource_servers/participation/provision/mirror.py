@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from kalends.backends.names import some_of
 from kalends.backends.records import (
@@ -43,20 +43,18 @@ RETRY_MS_MAX: Final = 30_000
 class Mirror:
     """Sends what is missing, and hears what there is."""
 
-    dangers_type: ClassVar[type[Dangers]] = Dangers
-
     grants: GrantTable
     errands: Errands
     systems: Systems
     foreign: ForeignRoom
+    dangers: Dangers
     outbox: ParticipantOutbox
+    may_sweep: Callable[[], bool]
+    """Whether nothing can be forgotten here: else what seems to be left over may be a promise."""
     ends: SlotEnds = field(init=False)
-    dangers: Dangers = field(init=False)
     refused: Callable[[NodeGrant, SystemAnswer, Moment], bool] = field(init=False)
     """Told what is not granted; returns whether a vote has waited for it, which is no then."""
     accounts: SlotAccounts = field(init=False)
-    may_sweep: Callable[[], bool] = field(init=False, default=lambda: False)
-    """Whether nothing can be forgotten here: else what seems to be left over may be a promise."""
     _sights: dict[int, Sight] = field(init=False, default_factory=dict)
     _unseen_changes: dict[int, None] = field(init=False, default_factory=dict)
     """Grants to compare before the step ends."""
@@ -64,7 +62,6 @@ class Mirror:
 
     def __post_init__(self) -> None:
         self.ends = SlotEnds(self.grants, self.errands, self.systems)
-        self.dangers = self.dangers_type(self.grants, self.systems, self.foreign, self.outbox)
         self.systems.heard = self._hear
         self.systems.lost = self._lose
 

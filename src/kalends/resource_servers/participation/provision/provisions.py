@@ -17,6 +17,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.parts import Plug, Tier
 from kalends.resource_servers.participation.provision.extents import Extent, envelope, in_order
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.grants import NodeGrant
@@ -51,6 +52,12 @@ class Provisions:
         mirror.refused = self._refused
         accounts = self.accounts = mirror.accounts = SlotAccounts(self.grants, mirror.outbox)
         self.imports = JobImport(mirror.errands, mirror.systems, accounts, mirror.outbox)
+
+    @property
+    def plugs(self) -> tuple[Plug, ...]:
+        """Return its plug; none where no batch system stands behind anything."""
+        plug = Plug(Tier.CARRIES, timed=self, settle=self.carry_on)
+        return (plug,) if self.grants.backends else ()
 
     def restore(
         self, grants: Iterable[NodeGrant], now: Moment, slots: KnownSlots = NO_SLOTS

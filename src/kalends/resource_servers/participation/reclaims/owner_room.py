@@ -19,8 +19,8 @@ from kalends.core.times import format_time
 from kalends.resource_servers.participation.claims.claim_sets import Claim
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.earmarks import Stretch
+from kalends.resource_servers.participation.claims.kept_room import KeptRoom
 from kalends.resource_servers.participation.claims.occupancy import Piece
-from kalends.resource_servers.participation.provision.kept_room import KeptRoom
 
 
 class OwnersShare(NamedTuple):
@@ -44,7 +44,7 @@ class OwnerRoom:
     book: ClaimTable
     kept: KeptRoom
     unseen: KeptRoom
-    may_take: Callable[[], bool] = field(init=False, default=lambda: True)
+    may_take: Callable[[], bool]
     """Whether what is free may be taken: not while what was locked may have to be locked again."""
     _shares: dict[str, OwnersShare] = field(default_factory=dict)
     _lacking: dict[str, list[Step]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class OwnerRoom:
 
     def catch(self, freed: Sequence[Stretch]) -> None:
         """Take of what came free what lacks, before it finds other takers."""
-        if not self.may_take():
+        if not self._lacking or not self.may_take():
             return
         for key in list(self._lacking):
             resource, start, end, _ = self._shares[key].piece

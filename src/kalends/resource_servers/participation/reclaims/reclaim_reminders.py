@@ -25,6 +25,7 @@ from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.memory.unreadable import SetAside
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier
 from kalends.resource_servers.participation.provision.grants import NodeGrant
 from kalends.resource_servers.participation.reclaims.moved_reservations import MovedReservations
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom, OwnersShare
@@ -61,10 +62,14 @@ class ReclaimReminders:
     set_aside: SetAside
     room: OwnerRoom
     jitter: Callable[[], float]
-    names_nodes: Callable[[str], bool] = lambda resource: False
+    names_nodes: Callable[[str], bool]
     """Whether it matters which units of a resource are free."""
-    resumed: Callable[[int, str, Moment], bool] = field(init=False)
+    resumed: Callable[[int, str, Moment], bool]
     """Told of a grant that an earlier life has given up; returns whether it is needed still."""
+    lacks: Callable[[str, str, int, str, Moment], None]
+    """Told how many nodes of a reservation that has begun, on a resource, cannot be used, and why."""
+    settle: Callable[[Moment], None]
+    """Ends a step: what it has freed finds takers."""
     _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
     _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
     """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
@@ -74,6 +79,10 @@ class ReclaimReminders:
     def __post_init__(self) -> None:
         self.choice = ReclaimChoice(self.book, self.room)
         self.moved = MovedReservations(self.book)
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(Tier.ASKS, timed=self, broker_came=self.remind_all)
 
     def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
@@ -93,6 +102,11 @@ class ReclaimReminders:
         Raises `InvalidInput` for a resource or a time that there is not, `KeyReused` for a key that
         stands for another, and `LimitExceeded`; then nothing has happened.
         """
+        view = self._reclaim(body, now)
+        self.settle(now)
+        return view
+
+    def _reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> reclaim_calls.ReclaimView:
         known = self._reclaims.get(body.key)
         if known is not None:
             if _asked(known) != _asked(body):
@@ -132,6 +146,7 @@ class ReclaimReminders:
         reclaimed = self._reclaims.get(key)
         if reclaimed is None and self.set_aside.withdraw(key):
             self.outbox.store(ReclaimDropped(key))
+            self.settle(now)
             return reclaim_calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
@@ -142,6 +157,7 @@ class ReclaimReminders:
         view = self._view(reclaimed)
         self._drop_reclaim(reclaimed)
         self.book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
+        self.settle(now)
         return view
 
     # What a batch system cannot keep
@@ -172,7 +188,10 @@ class ReclaimReminders:
     # What a machine has out of service
 
     def nodes_out(self, out: OutOfService, now: Moment) -> None:
-        """Have as few reservations moved as cannot be placed around what is out of service."""
+        """Have as few reservations moved as cannot be placed around what is out of service.
+
+        Brokers of slots that have begun are told how much of these cannot be used.
+        """
         name = out.resource.replace("/", ".")
         counted, stuck = f"nodes-out-{name}", f"nodes-stuck-{name}"
         for key, gone in ((counted, not out.units), (stuck, not out.nodes)):
@@ -185,6 +204,9 @@ class ReclaimReminders:
         if claims := [each for each in there if each.resource == out.resource]:
             start, end = min(each.start for each in claims), max(each.end for each in claims)
             self._reclaim_out(stuck, out._replace(start=start, end=end, units=0), now)
+        for rid, nodes in out.begun:
+            self.lacks(rid, out.resource, nodes, out.reason, now)
+        self.settle(now)
 
     def _reclaim_out(self, key: str, out: OutOfService, now: Moment) -> None:
         known = self._reclaims.get(key)

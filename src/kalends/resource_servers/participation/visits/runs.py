@@ -6,7 +6,7 @@ Each has a number by which its end comes back, and a deadline; what has no end b
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,8 @@ from kalends.resource_servers.participation.this_site import FenceNumbers
 RUNS_MAX: Final = 256
 """Runs of all users at once, each with up to a megabyte: beyond it a visit gets the default choice."""
 
+LATE: Final = RunOutcome("killed", detail="the run did not end in time")
+
 
 @dataclass(eq=False)
 class RunTable:
@@ -27,6 +29,8 @@ class RunTable:
 
     outbox: ParticipantOutbox
     numbers: FenceNumbers
+    settle: Callable[[Moment], None]
+    """Ends the step: what it has freed finds takers."""
     _errands: dict[int, Callable[[RunOutcome, Moment], None]] = field(
         init=False, default_factory=dict
     )
@@ -78,12 +82,14 @@ class RunTable:
         then = self._errands.pop(number, None)
         if then is not None:
             then(outcome, now)
+            self.settle(now)
 
-    def relayed(self, number: int, report: m.SiteReport | None) -> None:
+    def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
         """Take the report of a near site, or None when there is none."""
         then = self._relays.pop(number, None)
         if then is not None:
             then(report)
+            self.settle(now)
 
     def drop(self, number: int) -> None:
         """Forget a run or a relay: its end changes nothing."""
@@ -91,10 +97,12 @@ class RunTable:
         self._errands.pop(number, None)
         self._relays.pop(number, None)
 
-    def overdue(self, now_ms: int) -> Iterator[int]:
-        """Yield the numbers whose time is over; each may begin others."""
-        while self._deadlines and self._deadlines[0][0] <= now_ms:
-            yield heapq.heappop(self._deadlines)[1]
+    def advance(self, now: Moment) -> None:
+        """End those whose time is over; each may begin others."""
+        while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
+            _, number = heapq.heappop(self._deadlines)
+            self.errand_done(number, LATE, now)
+            self.relayed(number, None, now)
 
     def next_deadline_ms(self) -> int | None:
         waited = self._deadlines

@@ -36,6 +36,7 @@ from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.visits.agent_holds import AgentHolds
@@ -85,6 +86,15 @@ class VisitHandler:
     outbox: ParticipantOutbox
     agents: AgentLimits
     _scripts: ScriptCache = field(init=False, default_factory=ScriptCache)
+
+    @property
+    def plug(self) -> Plug:
+        return Plug(
+            Tier.WAITS,
+            handles=[on(m.Dispatch, self.dispatch, refuse=self._turn_down)],
+            att_of=self.visits.att_of,
+            secret_of=self.visits.secret_of,
+        )
 
     def dispatch(self, source: str, dispatch: m.Dispatch, now: Moment) -> None:
         if self.attempts.is_stale(source, dispatch.rid, dispatch.att):
@@ -145,6 +155,13 @@ class VisitHandler:
         if self.admission.room_of(dispatch.principal.user) <= 0:
             return self.admission.too_many_holds()
         return None
+
+    def _turn_down(self, source: str, dispatch: m.Dispatch, refusals: tuple[Refusal, ...]) -> None:
+        """Refuse an agent whose register may not speak for its user; near sites judge for themselves."""
+        own = m.SiteReport(
+            self.here.name, self.here.epoch, detail=refusals[0].detail, refusals=refusals
+        )
+        self.outbox.send(source, m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own,)))
 
     def _turn_away(
         self, source: str, dispatch: m.Dispatch, code: RunCode, detail: str,
@@ -318,7 +335,7 @@ class VisitHandler:
     def _needs_approval(self, principal: Principal, held: Sequence[HeldChoice]) -> bool:
         """Whether the owner has to approve any of what is `held`."""
         wants = [m.Want(each.resource, each.start, each.end, each.units) for each in held]
-        return bool(self.admission.approval.needed(principal, wants))
+        return bool(self.admission.consent.needed(principal, wants))
 
     def _nothing_offered(
         self, visit: AgentVisit, now: Moment, choice: SlotChoice = NO_CHOICE

@@ -40,7 +40,7 @@ class KeptRoom:
                     placed.append(self._place(holder, about, (resource, begin, finish, most)))
 
     def keep_also(self, key: Hashable, holder: str, about: str, pieces: Iterable[Piece]) -> None:
-        """Keep `pieces`, which are free, for `key` besides what is kept for it."""
+        """Keep `pieces`, which are free, for `key` in addition to its other room."""
         placed = self._placed.setdefault(key, [])
         placed += [self._place(holder, about, piece) for piece in pieces]
 

@@ -38,3 +38,10 @@ class Petition(msgspec.Struct, frozen=True, omit_defaults=True):
     def stands(self) -> bool:
         """Whether it may still come to a promise: then a restart keeps what is held for it."""
         return self.state in ("pending", "approved")
+
+
+def as_committed(petition: Petition | None) -> Petition | None:
+    """Return what a commit says of `petition`: it was approved, by a word that is forgotten here."""
+    if petition is None or petition.state == "approved":
+        return petition
+    return msgspec.structs.replace(petition, state="approved", word="", by="", decided_s=0)
