@@ -32,8 +32,8 @@ from kalends.broker.coordination.itinerary import (
     planned_tour,
 )
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.prepare_phase import ASKED_HOLD_MS, HOLD_MS, PreparePhase
-from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.parts import CoordinatorPart, Way, on
+from kalends.broker.coordination.prepare_phase import HOLD_MS, PreparePhase, no_answers
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.planning.directory import Directory
@@ -75,9 +75,21 @@ class AgentDispatch:
         case.agent.source = self.scripts(script) if script else ""
         return case.agent.source
 
-    def end_round(self, case: Transaction) -> None:
-        """The attempt is over: nothing that was reported counts any more."""
+    @property
+    def part(self) -> CoordinatorPart:
+        touring = Way(
+            ("touring",), resend=self.resend, too_late=self.toured, over=self.over,
+            site_back=self.site_back,
+        )  # fmt: skip
+        return CoordinatorPart(
+            handles=(on(m.Report, self.reported),), ways=(touring,), begins=self.begins,
+            greeted=self.forget_scripts,
+        )  # fmt: skip
+
+    def begins(self, case: Transaction, now: Moment) -> bool:
+        """Send the agent, unless owners are to approve its choice; its last round counts no more."""
         case.agent.tour = None
+        return not case.record.asks_owner and self.tour(case, now)
 
     def tour(self, case: Transaction, now: Moment) -> bool:
         """Send the agent, if there is one and it has rounds left and something to choose."""
@@ -177,16 +189,18 @@ class AgentDispatch:
         """A new session: which scripts `site` knows is not known."""
         self._seen.pop(site, None)
 
-    def site_back(self, case: Transaction, hello: m.Hello) -> None:
+    def site_back(self, case: Transaction, hello: m.Hello, now: Moment) -> bool:
         """A site that has restarted holds nothing any more, whatever it had reported."""
         tour = case.agent.tour
-        if tour is None:
-            return
-        report = tour.reports.get(hello.site)
-        if report is not None and report.epoch != hello.epoch:
+        report = tour.reports.get(hello.site) if tour is not None else None
+        if tour is not None and report is not None and report.epoch != hello.epoch:
             del tour.reports[hello.site]
             tour.visit_directly(hello.site)
-        self.resend(case, case.parts[hello.site])
+        return True
+
+    def over(self, case: Transaction, now: Moment) -> None:
+        reports = case.agent.tour.reports if case.agent.tour is not None else {}
+        self.prepare.ran_out(case, (site for site in case.parts if site not in reports), now)
 
     def reported(self, site: str, report: m.Report, now: Moment) -> None:
         """A site is believed about its own resources; those near it, about theirs, through it."""
@@ -230,11 +244,7 @@ class AgentDispatch:
             return
         case.agent.tour = None
         record = case.record
-        silent = tuple(
-            site_down(site, "the site did not answer in time")
-            for site in tour.asks
-            if site not in tour.reports
-        )
+        silent = no_answers(site for site in tour.asks if site not in tour.reports)
         self.story.tell(case, tour, silent, now)
         record.inbox = record.inbox[len(tour.inbox) :]
         record.tours += 1
@@ -295,7 +305,7 @@ class AgentDispatch:
             chosen = [hold for hold in choice.holds if split_resource(hold.resource)[0] == site]
             if not chosen:
                 if report is None or report.held:
-                    self._release_surplus(case, site, ())
+                    self.prepare.release(case, site)
                 continue
             wants = tuple(Want(hold.resource, hold.start, hold.end, hold.units) for hold in chosen)
             part = Branch(site, wants, tuple(hold.hold_id for hold in chosen))
@@ -312,26 +322,7 @@ class AgentDispatch:
         if case.phase in ("held", "asking"):
             # At once: from then on no site asks for it back.
             for part in parts.values():
-                self.renew(case, part)
-
-    def renew(self, case: Transaction, part: Branch) -> None:
-        """Keep what is chosen there; give up what the agent has held besides, until that is heard."""
-        record = case.record
-        if part.surplus and case.phase in ("held", "asking"):
-            self._release_surplus(case, part.site, part.surplus)
-        renew = m.Renew(
-            rid=case.rid, att=record.att, secret=self.credentials.secret(record, part.site),
-            hold_ids=part.hold_ids,
-            hold_ms=ASKED_HOLD_MS if case.phase == "asking" else HOLD_MS,
-            considered=record.spec.hold and not record.asks_owner,
-        )  # fmt: skip
-        self.outbox.send(part.site, renew)
-
-    def _release_surplus(self, case: Transaction, site: str, hold_ids: tuple[int, ...]) -> None:
-        """Give up these holds there, or all when none is named."""
-        secret = self.credentials.secret(case.record, site)
-        release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
-        self.outbox.send(site, release)
+                self.prepare.renew(case, part)
 
     def leave_message(
         self,

@@ -15,6 +15,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, Way, on
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
@@ -31,6 +32,14 @@ class DecidePhase:
     outbox: CoordinatorOutbox
     credentials: Credentials
     deadlines: Deadlines
+
+    @property
+    def part(self) -> CoordinatorPart:
+        telling = Way(
+            ("telling", "cancelling"), resend=self.resend, forgot=self.forgotten,
+            reread=self.reread,
+        )  # fmt: skip
+        return CoordinatorPart(handles=(on(m.Done, self.done),), ways=(telling,))
 
     def open(self, record: Record, now: Moment) -> Transaction:
         """Open a request that was committed, to tell its sites."""
@@ -72,6 +81,30 @@ class DecidePhase:
             warrant = self.credentials.cancel_warrant(record, part.site)
             cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret, warrant=warrant)
             self.outbox.send(part.site, cancel)
+
+    def reread(self, case: Transaction, row: Record | None, now: Moment) -> None:
+        """What another replica has told to its end is not told again: sites may have forgotten it."""
+        if row is None:
+            return
+        if case.phase == "telling" and case.cancel_wanted and row.done and row.state == "commit":
+            # Our Cancel is on its way, and goes on from what the other has done.
+            for part in case.parts.values():
+                part.done = True
+        elif row.done and not case.record.done:
+            self.table.drop(case, row)
+        elif not row.done and case.phase == "telling" and row.state == "replaced":
+            # Its job has another place: its sites are told that, by whoever the row says.
+            self.table.drop(case, row)
+
+    def forgotten(self, case: Transaction, part: Branch, now: Moment) -> None:
+        """A place in a queue cannot be locked again there, only be given up: that is enough."""
+        if case.record.spec.job is None:
+            return
+        if case.phase == "cancelling":
+            part.done = True
+            self.resend(case, part)
+        else:
+            self.table.write(case, r.Read(case.rid))
 
     def all_done(self, case: Transaction) -> bool:
         return all(part.done for part in case.parts.values())

@@ -19,6 +19,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import Hearing
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.places_elsewhere import Submit, submit_elsewhere
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
@@ -49,6 +50,13 @@ class JobEnds:
     """When each of the last jobs ended (seconds UTC), in the order in which they were counted."""
     _counted_until: int = field(init=False, default=0)
     """Nothing is learned from others that were over by then (seconds UTC): counted before, or too old."""
+
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(
+            handles=(on(m.EndOfJob, self.heard),),
+            follows=(after(r.NoteEnd, lambda op, found, now: self.noted(op, found.record, now)),),
+        )
 
     def heard(self, site: str, ended: m.EndOfJob, now: Moment) -> None:
         """Have it written down, if the register knows the job as one of `site`. No end lies ahead."""

@@ -18,8 +18,9 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_holds
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import PERMANENT
+from kalends.broker.coordination.parts import CoordinatorPart, Way, on
+from kalends.broker.coordination.prepare_phase import PreparePhase, no_answers
+from kalends.broker.coordination.refusal_errors import PERMANENT, hold_ran_out, site_down
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import (
@@ -58,6 +59,26 @@ class Negotiation:
     hearing: Hearing
     in_flight: RequestsInFlight
     prepare: PreparePhase
+
+    @property
+    def part(self) -> CoordinatorPart:
+        resend, over = self.prepare.resend, self.over
+        return CoordinatorPart(
+            handles=(
+                on(m.Visited, self.visited), on(m.Grant, self.granted), on(m.Locked, self.locked),
+                on(m.Recall, self.recalled), on(m.Renewed, self.renewed), on(m.Stale, self.stale),
+                on(m.Voted, self.voted),
+            ),
+            ways=(
+                Way(("voting",), resend, self.votes_late, over, forgot=self.forgotten),
+                Way(("holding",), resend, self.holds_late, over, holds=True),
+                Way(("held",), too_late=self.hold_over, holds=True),
+                Way(
+                    ("preparing",), resend, self.promises_late, over, forgot=self.forgotten,
+                    holds=True,
+                ),
+            ),
+        )  # fmt: skip
 
     def visited(self, site: str, visited: m.Visited, now: Moment) -> None:
         case = self.table.live(visited.rid, visited.att, ("voting", "holding"))
@@ -314,14 +335,58 @@ class Negotiation:
             and not case.record.held_until_ms
         )
 
-    def still_in_line(self, case: Transaction, now: Moment) -> bool:
-        """Whether every site has answered, and only those before are waited for."""
-        if case.phase != "holding" or not all(
-            part.hold_ids or part.ahead >= 0 for part in case.parts.values()
-        ):
-            return False
+    # What took too long, and what is gone
+
+    def votes_late(self, case: Transaction, now: Moment) -> None:
+        self.refused(case, no_answers(_silent(case)), now)
+
+    def holds_late(self, case: Transaction, now: Moment) -> None:
+        """Go on waiting if every site has answered, and only those before are waited for.
+
+        A site that is down for a while ends nothing that owners think about.
+        """
+        in_line = all(part.hold_ids or part.ahead >= 0 for part in case.parts.values())
+        if in_line or case.record.asks_owner:
+            self._wait_longer(case, now)
+        else:
+            self.refused(case, no_answers(_silent(case)), now)
+
+    def promises_late(self, case: Transaction, now: Moment) -> None:
+        """What its user has held, and locks, is waited for: another attempt could lose it to others."""
+        if case.record.held_until_ms:
+            self._wait_longer(case, now)
+            return
+        silent = _silent(case)
+        case.tries.unkept |= {*silent}
+        self.refused(case, no_answers(silent), now)
+
+    def hold_over(self, case: Transaction, now: Moment) -> None:
+        self.prepare.close(case, hold_ran_out(), "expired", now)
+
+    def _wait_longer(self, case: Transaction, now: Moment) -> None:
         case.phase_deadline_ms = now.monotonic_ms + self.prepare.vote_ms_max(case)
-        return True
+
+    def over(self, case: Transaction, now: Moment) -> None:
+        silent = _silent(case)
+        if case.phase == "holding" and not silent:
+            self.prepare.still_taken(case, now)
+        else:
+            self.prepare.ran_out(case, silent, now)
+
+    def forgotten(self, case: Transaction, part: Branch, now: Moment) -> None:
+        """No attempt goes on that counts on a promise which is gone."""
+        if part.voted:
+            self.refused(case, (site_down(part.site, "it has forgotten its promise"),), now)
+
+
+def _silent(case: Transaction) -> tuple[str, ...]:
+    """Return the sites that have not answered."""
+    held = case.phase == "holding"
+    return tuple(
+        part.site
+        for part in case.parts.values()
+        if not (part.voted or (held and (part.hold_ids or part.ahead >= 0)))
+    )
 
 
 def _given_up(case: Transaction, refusals: tuple[Refusal, ...]) -> KalendsError:

@@ -10,6 +10,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -30,6 +31,13 @@ class OutcomeInquiries:
     take_over: Callable[[Record, Moment], None]
     owner_alive: Callable[[str], bool]
     certain: Callable[[], bool]
+
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(
+            handles=(on(m.Inquire, self.inquired),),
+            follows=(after(r.Ask, lambda ask, found, now: self.answer(ask, found.record, now)),),
+        )
 
     def inquired(self, reply_to: str, inquire: m.Inquire, now: Moment) -> None:
         """Tell a site that proves its name what was decided; others learn, and leave, nothing."""

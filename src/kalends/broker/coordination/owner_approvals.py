@@ -14,8 +14,8 @@ from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.negotiation import Negotiation
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.parts import CoordinatorPart, Way, on
+from kalends.broker.coordination.prepare_phase import PreparePhase, no_answers
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
@@ -36,6 +36,13 @@ class OwnerApprovals:
     log: EventLog
     prepare: PreparePhase
     negotiation: Negotiation
+
+    @property
+    def part(self) -> CoordinatorPart:
+        asking = Way(
+            ("asking",), resend=self.prepare.ask_owner, too_late=self.time_is_up, holds=True
+        )
+        return CoordinatorPart(handles=(on(m.OwnerSays, self.said),), ways=(asking,))
 
     def said(self, site: str, says: m.OwnerSays, now: Moment) -> None:
         case = self.table.live(says.rid, says.att, ("asking", "holding"))
@@ -86,8 +93,7 @@ class OwnerApprovals:
         asked = [part for part in case.parts.values() if part.approval]
         silent = [part.site for part in asked if part.owner is None]
         if silent:
-            refusals = tuple(site_down(each, "the site did not answer in time") for each in silent)
-            self.negotiation.refused(case, refusals, now)
+            self.negotiation.refused(case, no_answers(silent), now)
             return
         late = [part for part in asked if _is_pending(part)]
         self._end(case, [refusal_of(_names_of(part)[0], False, "") for part in late], now)

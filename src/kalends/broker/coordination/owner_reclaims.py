@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decide_phase import DecidePhase
@@ -20,6 +20,7 @@ from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.occasions import change_of_slots
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.pending_reclaim import PendingReclaim, concerns
 from kalends.broker.coordination.places_elsewhere import (
     NO_TICKET,
@@ -30,7 +31,7 @@ from kalends.broker.coordination.places_elsewhere import (
 from kalends.broker.coordination.query_plan import batched
 from kalends.broker.coordination.relocation import Wants, relocation_of, replacement
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import by_site
+from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
@@ -88,13 +89,6 @@ class Cancel(Protocol):
     ) -> None: ...
 
 
-class ReclaimChange(NamedTuple):
-    """A change that was made for an owner, and what became of it."""
-
-    recovery: PendingReclaim
-    record: Record
-
-
 @dataclass(eq=False)
 class OwnerReclaims:
     """From `Reclaim` to a change, or a cancellation, of all of the reservation that has not begun.
@@ -122,6 +116,13 @@ class OwnerReclaims:
     """By the number of a query."""
     _elsewhere_ms: dict[str, int] = field(init=False, default_factory=dict)
     """When a place elsewhere was looked for (monotonic), by the request; the oldest first."""
+
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(
+            handles=(on(m.Reclaim, self.reclaimed),), follows=(after(r.Examine, self.examined),),
+            committed=self.changed, closed=self.refused, broke=self.give_up,
+        )  # fmt: skip
 
     def request_of(self, query_id: int) -> str:
         """The reservation that this query is about, "" for none."""
@@ -168,16 +169,16 @@ class OwnerReclaims:
 
     # What stands, and what is free
 
-    def examined(self, rid: str, result: Registered, now: Moment) -> None:
+    def examined(self, op: r.Examine, result: Registered, now: Moment) -> None:
         """Only what is reserved everywhere, is not being changed, and has not begun can be moved.
 
         Each slot begins at its own time: an earlier stage that has begun is no reason to keep a later one.
         Of the replicas that are asked, the one that owns it moves it; another takes over from the dead.
         """
+        rid, record = op.rid, result.record
         recovery = self._recoveries.get(rid)
         if recovery is None:
             return
-        record = result.record
         if record is not None:
             self._drop_unfounded(recovery, record, now)
         if (
@@ -349,22 +350,19 @@ class OwnerReclaims:
 
     # Recoveries
 
-    def change_of(self, op: r.CaseOperation) -> ReclaimChange | None:
-        """The change for an owner that `op` ends, before its case may be over."""
-        case = self.table.asker(op) if isinstance(op, r.Close | r.Commit) else None
-        if case is None:
-            return None
-        recovery = self._recoveries.get(case.record.replaces)
-        if recovery is None or recovery.change != case.rid:
-            return None
-        return ReclaimChange(recovery, case.record)
+    def changed(self, case: Transaction, now: Moment) -> None:
+        """If `case` is a change for an owner, it stands."""
+        if (recovery := self._recovery_by(case)) is not None:
+            self._end_recovery(recovery)
 
-    def changed(self, change: ReclaimChange, op: r.CaseOperation, now: Moment) -> None:
-        """`op` has ended `change`: it stands, or another time is tried."""
-        if isinstance(op, r.Commit):
-            self._end_recovery(change.recovery)
-        else:
-            self._try_another(change.recovery, change.record, now)
+    def refused(self, case: Transaction, now: Moment) -> None:
+        """If `case` is a change for an owner, another time is tried."""
+        if (recovery := self._recovery_by(case)) is not None:
+            self._try_another(recovery, case.record, now)
+
+    def _recovery_by(self, case: Transaction) -> PendingReclaim | None:
+        recovery = self._recoveries.get(case.record.replaces)
+        return recovery if recovery is not None and recovery.change == case.rid else None
 
     def give_up(self, rid: str) -> None:
         """A step broke at `rid`: its site asks again for what it reclaims."""

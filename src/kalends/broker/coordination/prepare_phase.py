@@ -7,6 +7,7 @@ it for ever and begins the next, or by Close.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +23,7 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.phases import EndKind
-from kalends.broker.coordination.refusal_errors import site_away, site_unknown
+from kalends.broker.coordination.refusal_errors import site_away, site_down, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
@@ -32,7 +33,7 @@ from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob, Waiting
 from kalends.contract.messages import Want
 from kalends.contract.slot_words import slot_words
-from kalends.core.errors import KalendsError, Refusal
+from kalends.core.errors import Expired, KalendsError, NoCommonTime, Refusal
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.refusals import TRY_LATER, error_of
@@ -268,6 +269,42 @@ class PreparePhase:
         told = occasions.on_close(record, now, released=kind == "released")
         self.table.write(case, r.Close(case.rid, record.att, r.encode_record(record), notices=told))
 
+    def ran_out(self, case: Transaction, silent: Iterable[str], now: Moment) -> None:
+        """The time of the request is over, and these sites have not answered."""
+        refusals = no_answers(silent)
+        error = error_of(refusals) if refusals else Expired("the request ran out of time")
+        self.close(case, error, "failed", now)
+
+    def still_taken(self, case: Transaction, now: Moment) -> None:
+        """The time of the request is over, and all sites have answered."""
+        error = NoCommonTime(
+            "still taken at the deadline",
+            remedy="wait longer, give a wider window, or see `kalends find`",
+            refusals=case.awaited or tuple(case.tries.refusals),
+        )
+        self.close(case, error, "failed", now)
+
+    def renew(self, case: Transaction, part: Branch) -> None:
+        """Keep a hold, if there is one; give up what an agent has held besides, until that is heard."""
+        if not part.hold_ids:
+            return
+        record = case.record
+        if part.surplus and case.phase in ("held", "asking"):
+            self.release(case, part.site, part.surplus)
+        renew = m.Renew(
+            rid=case.rid, att=record.att, secret=self.credentials.secret(record, part.site),
+            hold_ids=part.hold_ids,
+            hold_ms=ASKED_HOLD_MS if case.phase == "asking" else HOLD_MS,
+            considered=record.spec.hold and not record.asks_owner,
+        )  # fmt: skip
+        self.outbox.send(part.site, renew)
+
+    def release(self, case: Transaction, site: str, hold_ids: tuple[int, ...] = ()) -> None:
+        """Give up these holds there, or all when none is named."""
+        secret = self.credentials.secret(case.record, site)
+        release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
+        self.outbox.send(site, release)
+
     def note_waiting(
         self, case: Transaction, waiting: Waiting | None, notices: tuple[RequestNotice, ...] = ()
     ) -> None:
@@ -313,6 +350,11 @@ class PreparePhase:
         case.resend_at_ms = self.deadlines.later(now, RESEND_AFTER_MS)
         case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
         self.deadlines.schedule(case)
+
+
+def no_answers(sites: Iterable[str]) -> tuple[Refusal, ...]:
+    """Return a refusal for each site that has not answered."""
+    return tuple(site_down(site, "the site did not answer in time") for site in sites)
 
 
 def _jobs_on(step: Step | None, wants: tuple[Want, ...]) -> dict[str, JobRequest]:

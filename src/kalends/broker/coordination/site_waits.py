@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import PERMANENT
+from kalends.broker.coordination.refusal_errors import PERMANENT, hold_ran_out, may_answer_later
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.coordination.transaction_table import give_up_at_s
 from kalends.broker.planning.directory import Directory
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import site_of
 from kalends.core.intervals import Moment
+from kalends.core.refusals import error_of
+
+CLOCK_BELIEVED_MS: Final = 120_000
+"""A clock that is ahead for less than this ends no wait."""
 
 
 @dataclass(eq=False)
@@ -64,6 +70,33 @@ class SiteWaits:
         listed = record.spec.patience == "taken" and not record.held_until_ms
         record.listed = record.listed or listed
         self.prepare.note_awaited(case, refusals, now, listed=listed)
+
+    def asked_again(self, case: Transaction, now: Moment) -> bool:
+        """Try again, unless the request stands on lists: there it says so again."""
+        self._look_at_the_clock(case, now)
+        if not case.waits_for_sites:
+            return False
+        self.begin_again(case, now)
+        return True
+
+    def over(self, case: Transaction, now: Moment) -> None:
+        """The time of a request that waits, on lists or for sites, is over."""
+        if case.record.held_until_ms:
+            self.prepare.close(case, hold_ran_out(), "expired", now)
+        elif may_answer_later(case.tries.refusals):
+            self.prepare.close(case, error_of(case.tries.refusals), "failed", now)
+        else:
+            self.prepare.still_taken(case, now)
+
+    def _look_at_the_clock(self, case: Transaction, now: Moment) -> None:
+        """A wait that was begun while the clock was behind ends when it should, once that is sure."""
+        give_up_at = give_up_at_s(case.record)
+        if not give_up_at or now.wall_s < give_up_at:
+            case.late_since_ms = 0
+        elif not case.late_since_ms:
+            case.late_since_ms = now.monotonic_ms
+        elif now.monotonic_ms - case.late_since_ms >= CLOCK_BELIEVED_MS:
+            case.deadline_ms = now.monotonic_ms
 
     def site_back(self, case: Transaction, site: str, now: Moment) -> None:
         """Try again; `site` may not have heard which attempt is over, and still keep what that asked for."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
-from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.decision_record import Registered
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.transaction import Transaction
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -22,13 +23,20 @@ class SlotLosses:
     credentials: Credentials
     cases: Mapping[str, Transaction]
 
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(
+            handles=(on(m.SlotLoss, self.heard),), follows=(after(r.NoteNodes, self.noted),)
+        )
+
     def heard(self, site: str, news: m.SlotLoss, now: Moment) -> None:
         """Have it written down, if the register knows the reservation. No failure lies ahead."""
         lack = r.NodesLack(news.number, news.nodes, min(news.at, now.wall_s), news.detail)
         self.outbox.write(r.NoteNodes(news.rid, news.att, site, news.resource, lack, site))
 
-    def noted(self, op: r.NoteNodes, row: Record | None) -> None:
+    def noted(self, op: r.NoteNodes, result: Registered, now: Moment) -> None:
         """Answer the site, unless the register does not know yet that the reservation was made."""
+        row = result.record
         if row is None or row.state not in r.COMMITTED or op.site not in row.chosen:
             return
         case = self.cases.get(op.rid)

@@ -16,9 +16,10 @@ from typing import Final, Literal
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.parts import CoordinatorPart, Way
+from kalends.broker.coordination.prepare_phase import PreparePhase, no_answers
 from kalends.broker.coordination.query_plan import QueryPlan, batched, plans, why_not
-from kalends.broker.coordination.refusal_errors import PERMANENT, may_answer_later, site_down
+from kalends.broker.coordination.refusal_errors import PERMANENT, may_answer_later
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.site_waits import SiteWaits
 from kalends.broker.coordination.transaction import Transaction, by_site
@@ -74,6 +75,18 @@ class SlotSearch:
     """For each query of a look that goes on, the request."""
     _unanswered: dict[int, tuple[str, int]] = field(init=False, default_factory=dict)
     """For each query the site, and when it was asked (monotonic ms); also for looks that are over."""
+
+    @property
+    def part(self) -> CoordinatorPart:
+        looking = Way(
+            ("looking",), too_late=self.given_up, over=self.over, site_back=self.site_back
+        )
+        waiting = Way(
+            ("waiting",), resend=self.lists.resend, over=self.waits.over,
+            woken=self.lists.look_if_stirred, asked_again=self.waits.asked_again,
+            site_back=self.site_back,
+        )  # fmt: skip
+        return CoordinatorPart(ways=(looking, waiting), ended=self.forget)
 
     def request_of(self, query_id: int) -> str:
         """The request that asked this, "" for none."""
@@ -134,11 +147,15 @@ class SlotSearch:
         else:
             self.waits.wait(case, error.refusals, now)
 
-    def site_back(self, case: Transaction, site: str, now: Moment) -> None:
-        """A site that could not be asked, or has other resources now, may have room."""
+    def site_back(self, case: Transaction, hello: m.Hello, now: Moment) -> bool:
         if case.waits_for_sites:
-            self.waits.site_back(case, site, now)
-            return
+            self.waits.site_back(case, hello.site, now)
+        else:
+            self._look_there(case, hello.site, now)
+        return True
+
+    def _look_there(self, case: Transaction, site: str, now: Moment) -> None:
+        """A site that could not be asked, or has other resources now, may have room."""
         try:
             wanted = self._wanted(case, now).by_site
         except KalendsError as error:
@@ -265,15 +282,22 @@ class SlotSearch:
                 case.tries.refusals.append(of_one.refusal)
         self.look_on(case, now)
 
-    def look_on(self, case: Transaction, now: Moment, *, given_up: bool = False) -> None:
-        """Ask others too, or go on; `given_up`: who is silent is not waited for any more."""
+    def given_up(self, case: Transaction, now: Moment) -> None:
+        """Wait no longer for sites that are silent."""
+        silent = _silent(case)
+        case.tries.refusals += no_answers(silent)
+        for site in silent:
+            self.lists.unseen(case, site)
+            self.odds.note_delay(site, LOOK_MS_MAX)
+        self.forget(case)
+        self.look_on(case, now)
+
+    def over(self, case: Transaction, now: Moment) -> None:
+        self.prepare.ran_out(case, _silent(case), now)
+
+    def look_on(self, case: Transaction, now: Moment) -> None:
+        """Ask others too, or go on."""
         look = case.look
-        if given_up:
-            for site in sorted({asked.site for asked in look.queries.values()}):
-                case.tries.refusals.append(site_down(site, "the site did not answer in time"))
-                self.lists.unseen(case, site)
-                self.odds.note_delay(site, LOOK_MS_MAX)
-            self.forget(case)
         poll = look.poll
         if poll is not None:
             waiting_for = {asked.site for asked in look.queries.values()}
@@ -373,3 +397,8 @@ class SlotSearch:
             if site_of(want.resource) not in silent and not fits((want,), case.look.free)
         )
         return tuple(dict.fromkeys((*refusals, *taken)))
+
+
+def _silent(case: Transaction) -> list[str]:
+    """Return the sites that have not answered the look."""
+    return sorted({asked.site for asked in case.look.queries.values()})

@@ -34,6 +34,7 @@ from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_a
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.negotiation import ROUNDS_MAX
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, Way, on
 from kalends.broker.coordination.places_elsewhere import job_there, latest_start
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.referrals import Referral
@@ -99,6 +100,25 @@ class Solicitation:
     def __post_init__(self) -> None:
         self.candidates = Candidates(self.directory)
         self.managers = SiteManagers(self.directory, self.outbox, self.experience, self.jitter)
+
+    @property
+    def part(self) -> CoordinatorPart:
+        bidding = Way(
+            ("bidding",), resend=self.resend, too_late=self.time_is_up, over=self.over,
+            site_back=self.site_back, stale=self.without,
+        )  # fmt: skip
+        return CoordinatorPart(
+            handles=(on(m.Bid, self.heard),), ways=(bidding,), begins=self.begins,
+            greeted=lambda site: self.experience.back(site), committed=self.placed,
+            closed=lambda case, now: self.release_reserve(case),
+        )  # fmt: skip
+
+    def begins(self, case: Transaction, now: Moment) -> bool:
+        """Ask for bids for a job."""
+        job = case.record.spec.job
+        if job is not None:
+            self.solicit(case, job, now)
+        return job is not None
 
     @property
     def experience(self) -> Experience:
@@ -176,15 +196,18 @@ class Solicitation:
             self._ask(case, job, sites, self.candidates.fitting(case), now)
             self._go_on(case, now)
 
-    def site_back(self, case: Transaction, now: Moment) -> None:
+    def site_back(self, case: Transaction, hello: m.Hello, now: Moment) -> bool:
         """A site is connected: a job for which there was nobody to ask tries again."""
-        job = case.record.spec.job
-        if (
-            job is not None
-            and case.phase == "bidding"
-            and not (case.bidding.machines or case.bidding.choices)
-        ):
-            self.solicit(case, job, now)
+        if case.parts:
+            return True
+        if not case.bidding.choices:
+            self.begins(case, now)
+        return False
+
+    def over(self, case: Transaction, now: Moment) -> None:
+        self.prepare.ran_out(
+            case, (site for site in case.parts if site not in case.bidding.bids), now
+        )
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
@@ -225,7 +248,7 @@ class Solicitation:
             self.tally.of(site).late += 1
             self._learn(case, site, bid, now)
             if site not in case.parts and site != case.bidding.reserve:
-                self._release(case, site)  # It has come too late.
+                self.prepare.release(case, site)  # It has come too late.
             return
         if site in case.bidding.bids:
             return  # Its first word stands.
@@ -332,7 +355,7 @@ class Solicitation:
         case.bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
         for site in case.parts:
             if site not in (*winners, case.bidding.reserve):
-                self._release(case, site)
+                self.prepare.release(case, site)
         case.parts, placed = {}, []
         for site in winners:
             offer = next(each for each in bids[site].offers if each.machine == best[site])
@@ -393,8 +416,4 @@ class Solicitation:
         """The winner has voted, or nothing comes of the job: the second best place is free."""
         site, case.bidding.reserve = case.bidding.reserve, ""
         if site:
-            self._release(case, site)
-
-    def _release(self, case: Transaction, site: str) -> None:
-        secret = self.credentials.secret(case.record, site)
-        self.outbox.send(site, m.Release(rid=case.rid, att=case.record.att, secret=secret))
+            self.prepare.release(case, site)

@@ -18,6 +18,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, after
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 
@@ -38,6 +39,15 @@ class StartAnswers:
     lost: Callable[[Moment], Collection[str]]
     _early: dict[str, r.Permit] = field(init=False, default_factory=dict)
     """The last questions that came before such an end, by the reservation."""
+
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(
+            follows=(
+                after(r.Permit, lambda op, found, now: self.decided(op, found.won, found.record)),
+                after(r.NoteEnd, lambda op, found, now: self.over(found.record, now)),
+            )
+        )
 
     def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """Ask the register for a site that proves its name; others learn nothing, and leave nothing."""

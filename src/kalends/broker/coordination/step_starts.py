@@ -26,6 +26,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record, Registered
 from kalends.broker.coordination.hearing import is_of
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, after
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.core.features import STEP_STARTS
@@ -78,6 +79,12 @@ class StepStarts:
     directory: Directory
     certain: Callable[[], bool]
     _gathered: OrderedDict[Attempt, _Gathered] = field(init=False, default_factory=OrderedDict)
+
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(
+            follows=(after(r.Assemble, self.decided), after(r.GiveUp, self.decided))
+        )
 
     def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """Ask the register, for a site that proves its name: for its start, or to give that up."""

@@ -16,6 +16,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered
 from kalends.broker.coordination.hearing import is_of
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.places_elsewhere import NO_TICKET
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
@@ -56,6 +57,12 @@ class Steps:
     _ended: OrderedDict[str, dict[str, int]] = field(init=False, default_factory=OrderedDict)
     """When parts have ended (seconds UTC), by request and machine."""
 
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(
+            handles=(on(m.PartNews, self.told),), follows=(after(r.Examine, self.examined),)
+        )
+
     def told(self, site: str, news: m.PartNews, now: Moment) -> None:
         """Note which job a part is, and when it began.
 
@@ -81,14 +88,14 @@ class Steps:
         if began_at and (known is None or not known.began_at):
             self.outbox.write(r.NoteBegan(news.rid, news.machine, began_at))
 
-    def examined(self, rid: str, result: Registered, now: Moment) -> None:
+    def examined(self, op: r.Examine, result: Registered, now: Moment) -> None:
         """Cancel what has a part that failed: the sites end the others; and what has only parts that ended.
 
         What cannot be now is said again.
         """
-        news, record = self._failed.pop(rid, None), result.record
+        news, record = self._failed.pop(op.rid, None), result.record
         if record is None or record.state != "commit":
-            self._ended.pop(rid, None)
+            self._ended.pop(op.rid, None)
             return
         if record.owner != self.owner and self.owner_alive(record.owner):
             return

@@ -15,6 +15,7 @@ from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.phases import NEXT_PHASE
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import check_not_over, key_reused
 from kalends.broker.coordination.transaction import Transaction
@@ -138,7 +139,7 @@ class UserCalls:
             return
         case.cancel_wanted = True
         case.record.ended_by = by
-        if case.phase in ("held", "looking", "touring", "bidding", "holding", "asking", "waiting"):
+        if case.phase in OPEN_PHASES and "released" in NEXT_PHASE[case.phase]:
             self.prepare.close(case, None, "released", now)
 
     def cancel(

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, on
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.query_plan import plans
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
@@ -42,6 +43,10 @@ class ListPlaces:
     in_flight: RequestsInFlight
     prepare: PreparePhase
     look: Callable[[Transaction, Moment], None]
+
+    @property
+    def part(self) -> CoordinatorPart:
+        return CoordinatorPart(handles=(on(m.Awaited, self.awaited),))
 
     # What looks have seen of the news
 
@@ -179,9 +184,7 @@ class ListPlaces:
     def leave(self, case: Transaction, *, but: Set[str] = frozenset()) -> None:
         """Best effort: a list forgets by itself who does not come back. `but` these have heard already."""
         for site in sorted(case.lists.listed - but):
-            secret = self.credentials.secret(case.record, site)
-            release = m.Release(rid=case.rid, att=case.record.att, secret=secret)
-            self.outbox.send(site, release)
+            self.prepare.release(case, site)
         case.lists.listed.clear()
 
 

@@ -1,0 +1,117 @@
+"""The sockets of the coordinator: what it calls of its parts, by message, by operation and by phase.
+
+A part is no class with a base: it states what is to be called of it, and leaves out the rest. The coordinator
+reads the list once, when it is made. A message has one taker and a phase one owner: two are an error. An
+answer of the register may have several followers, in the order of the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar, get_args
+
+from kalends.broker.coordination.decision_record import Operation, Record, Registered
+from kalends.broker.coordination.phases import Phase
+from kalends.broker.coordination.transaction import Branch, Transaction
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+
+M = TypeVar("M", bound=m.Message)
+Op = TypeVar("Op", bound=Operation)
+
+Handler = Callable[[str, Any, Moment], None]
+"""Takes a message of one type, from a site, now."""
+
+Follower = Callable[[Any, Registered, Moment], None]
+"""Takes one operation on the register, and its durable result."""
+
+
+class Way(NamedTuple):
+    """What is called of a request in one of `phases`; None is not called."""
+
+    phases: Sequence[Phase]
+    resend: Callable[[Transaction, Branch], None] | None = None
+    """Say again what a site has not answered: always the message, never an assumption."""
+    too_late: Callable[[Transaction, Moment], None] | None = None
+    """The time of the phase is over, that of the request is not."""
+    over: Callable[[Transaction, Moment], None] | None = None
+    """The time of the request is over."""
+    woken: Callable[[Transaction, Moment], None] | None = None
+    """Some time of the request has come, and neither of these two."""
+    asked_again: Callable[[Transaction, Moment], bool] | None = None
+    """The time to say things again has come. Return whether this has done all there is to do."""
+    site_back: Callable[[Transaction, m.Hello, Moment], bool] | None = None
+    """A site is connected. Return whether what it may have missed is to be said again."""
+    forgot: Callable[[Transaction, Branch, Moment], None] | None = None
+    """What this site has promised may be gone."""
+    stale: Callable[[Transaction, Collection[str], Moment], None] | None = None
+    """These sites say that the attempt is over, and it is not."""
+    reread: Callable[[Transaction, Record | None, Moment], None] | None = None
+    """The row of a request that is decided was read."""
+    holds: bool = False
+    """Sites hold something, which is to be renewed."""
+
+
+AT_THE_REGISTER: Final[tuple[Phase, ...]] = ("new", "committing", "raising", "closing", "over")
+"""Phases in which nothing but an answer of the register leads on."""
+
+NO_WAY: Final = Way(AT_THE_REGISTER)
+
+
+class CoordinatorPart(NamedTuple):
+    """What is called of one part; None is not called."""
+
+    handles: Sequence[tuple[type[m.Message], Handler]] = ()
+    follows: Sequence[tuple[type, Follower]] = ()
+    ways: Sequence[Way] = ()
+    begins: Callable[[Transaction, Moment], bool] | None = None
+    """Begin an attempt. Return False if this is not the way of such a request."""
+    greeted: Callable[[str], None] | None = None
+    """This site is connected, whatever requests there are."""
+    committed: Callable[[Transaction, Moment], None] | None = None
+    closed: Callable[[Transaction, Moment], None] | None = None
+    ended: Callable[[Transaction], None] | None = None
+    """The request is worked on no more."""
+    broke: Callable[[str], None] | None = None
+    """A step broke at this request."""
+
+
+def on(kind: type[M], take: Callable[[str, M, Moment], None]) -> tuple[type[m.Message], Handler]:
+    """State which part takes messages of `kind`; here, and only here, the two types are compared."""
+    return kind, take
+
+
+def after(kind: type[Op], take: Callable[[Op, Registered, Moment], None]) -> tuple[type, Follower]:
+    """State what follows the results of `kind`."""
+    return kind, take
+
+
+def takers(parts: Iterable[CoordinatorPart]) -> dict[type[m.Message], Handler]:
+    """Return what takes each type of message. Raises `ValueError` if two do."""
+    found: dict[type[m.Message], Handler] = {}
+    for kind, take in (each for part in parts for each in part.handles):
+        if kind in found:
+            raise ValueError(f"two parts take {kind.__name__}")
+        found[kind] = take
+    return found
+
+
+def followers(parts: Iterable[CoordinatorPart]) -> dict[type, list[Follower]]:
+    """Return what follows the results of each operation, in order."""
+    found: dict[type, list[Follower]] = {}
+    for kind, take in (each for part in parts for each in part.follows):
+        found.setdefault(kind, []).append(take)
+    return found
+
+
+def owners_of_phases(parts: Iterable[CoordinatorPart]) -> dict[Phase, Way]:
+    """Return the way that owns each phase. Raises `ValueError` if two own one, or none does."""
+    found: dict[Phase, Way] = dict.fromkeys(AT_THE_REGISTER, NO_WAY)
+    for way in (each for part in parts for each in part.ways):
+        for phase in way.phases:
+            if phase in found:
+                raise ValueError(f"two ways own {phase}")
+            found[phase] = way
+    if missing := set(get_args(Phase)) - found.keys():
+        raise ValueError(f"no way owns {', '.join(sorted(missing))}")
+    return found
