@@ -15,6 +15,7 @@ from kalends.broker.coordination.decision_record import Operation, Record, Spec
 from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.federation.wing import Federation
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
@@ -76,6 +77,7 @@ class Broker:
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
             scripts=lambda script: scripts.get(script, ""),
+            wings=(Federation,),
         )
         self._first = 1_000 * (ord(name[0]) - 96)
         for site in SITES:

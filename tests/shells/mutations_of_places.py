@@ -237,14 +237,14 @@ def a_late_bid_wins() -> None:
     heard = Solicitation.heard
 
     def too_late(self: Solicitation, site: str, bid: Any, now: Any) -> None:
-        case = self.table.cases.get(bid.rid)
+        case, bidding = self.ground.table.cases.get(bid.rid), self.rounds.get(bid.rid)
         late = (
             case is not None
             and case.record.placed
             and case.phase not in ("bidding", "solicit")
             and bid.offers
         )
-        if late and site in case.bidding.machines:
+        if late and bidding is not None and site in bidding.machines:
             offer = bid.offers[0]
             case.record.placed = structs.replace(
                 case.record.placed, machine=offer.machine, number=offer.job, start_by=offer.start_by

@@ -13,8 +13,8 @@ Gray and Lamport, Consensus on Transaction Commit; for the session see Ramamoort
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.agent_dispatch import AgentDispatch
@@ -23,13 +23,12 @@ from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.decision_record import Registered
+from kalends.broker.coordination.decision_record import Record, Registered
 from kalends.broker.coordination.effects import CoordinatorEffects, rid_of
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.fault_containment import FaultContainment
 from kalends.broker.coordination.hearing import Hearing
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.job_ends import JobEnds
 from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
@@ -42,25 +41,25 @@ from kalends.broker.coordination.parts import (
     owners_of_phases,
     takers,
 )
+from kalends.broker.coordination.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.site_waits import SiteWaits
 from kalends.broker.coordination.slot_losses import SlotLosses
 from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
-from kalends.broker.coordination.start_answers import StartAnswers
-from kalends.broker.coordination.step_starts import StepStarts
-from kalends.broker.coordination.steps import Steps
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.waiting_lists import ListPlaces
+from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.intervals import Moment
+
+W = TypeVar("W")
 
 QUERY_IDS: Final = 1 << 39
 """Queries of one start are numbered from anywhere below this; those of `site_queries` come after them all."""
@@ -71,7 +70,7 @@ class Coordinator:
 
     `new_rid` brings randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
     whether another replica's lease runs; `scripts` gives the source of a hash, or ""; `certain` tells whether
-    what the register has no decision of was never decided; `lost` gives the sites that are away for long.
+    what the register has no decision of was never decided; `wings` bring further parts.
     """
 
     table_type = TransactionTable
@@ -94,11 +93,10 @@ class Coordinator:
         new_rid: Callable[[Moment], str],
         jitter: Callable[[], float],
         open_per_user_max: int = 256,
-        bid_ms_max: int = BID_MS_MAX,
         owner_alive: Callable[[str], bool] = lambda owner: False,
         scripts: Callable[[str], str] = lambda script: "",
         certain: Callable[[], bool] = lambda: True,
-        lost: Callable[[Moment], Collection[str]] = lambda now: (),
+        wings: Sequence[Callable[[Ground], Wing]] = (),
     ) -> None:
         self.identity = identity
         self.directory = directory
@@ -146,28 +144,19 @@ class Coordinator:
         )  # fmt: skip
         self.reclaims = reclaims = OwnerReclaims(
             identity, directory, table, outbox, log, hearing, in_flight, decide,
-            new_query_id=new_query_id, owner_alive=owner_alive,
-            submit=self.calls.submit, cancel=self.calls.cancel,
+            new_query_id=new_query_id, owner_alive=owner_alive, calls=self.calls, give_back=self._give_back,
         )  # fmt: skip
-        self.bids = bids = Solicitation(
-            identity, directory, table, outbox, log, credentials, deadlines, hearing, prepare, jitter,
-            bid_ms_max,
+        ground = Ground(
+            identity, directory, table, outbox, log, credentials, deadlines, hearing, prepare, self.calls,
+            jitter, certain, owner_alive,
         )  # fmt: skip
-        self.starts = StartAnswers(outbox, credentials, certain, lost)
-        self.ends = JobEnds(
-            outbox, hearing, credentials, bids.candidates.learned, bids.tally, self.calls.submit
-        )
-        self.step_starts = StepStarts(outbox, credentials, directory, certain)
-        self.steps = Steps(owner, outbox, owner_alive=owner_alive, cancel=self.calls.cancel)
-        parts = (
+        self._wings = [make(ground) for make in wings]
+        kernel = (
             agents.part, search.part, negotiation.part, approvals.part, lists.part, decide.part,
             inquiries.part, SlotLosses(outbox, credentials, table.cases).part, reclaims.part,
-            bids.part, self.ends.part,
-            self.starts.part, self.step_starts.part, self.steps.part,
-            CoordinatorPart(handles=(
-                on(m.Hello, self.site_up), on(m.View, self.viewed), on(m.StartAsk, self.start_asked),
-            )),
+            CoordinatorPart(handles=(on(m.Hello, self.site_up), on(m.View, self.viewed))),
         )  # fmt: skip
+        parts = (*kernel, *(part for wing in self._wings for part in wing.parts))
         self._parts = parts
         self.ways = ways = owners_of_phases(parts)
         self.results = results = RegisterResults(
@@ -176,6 +165,13 @@ class Coordinator:
         self.timeouts = Timeouts(table, deadlines, prepare, ways)
         self.takers = takers(parts)
         self._followers = followers((*parts, results.part))
+
+    def wing(self, kind: type[W]) -> W:
+        """Return the wing of this kind. Raises `LookupError` if this broker has none."""
+        for wing in self._wings:
+            if isinstance(wing, kind):
+                return wing
+        raise LookupError(kind.__name__)
 
     # What parts announce
 
@@ -190,6 +186,12 @@ class Coordinator:
         for part in self._parts:
             if part.broke is not None:
                 part.broke(rid)
+
+    def _give_back(self, recovery: PendingReclaim, record: Record, now: Moment) -> str:
+        for part in self._parts:
+            if part.gives_back is not None and (rid := part.gives_back(recovery, record, now)):
+                return rid
+        return ""
 
     def _recheck(self, rid: str) -> None:
         case = self.cases.get(rid)
@@ -247,10 +249,6 @@ class Coordinator:
 
     def site_lost(self, site: str, detail: str, *, unusable: bool = False) -> None:
         self.directory.lose(site, detail, unusable=unusable)
-
-    def start_asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
-        """A job has its nodes: it starts here alone, or with the other parts."""
-        (self.step_starts if ask.parts else self.starts).asked(reply_to, ask, now)
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
         """The answer to a query: of a search, or for the move of a reservation."""

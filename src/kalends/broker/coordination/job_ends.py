@@ -15,12 +15,10 @@ from typing import Final
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.believed_ends import limit_at
-from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.hearing import Hearing
-from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, after, on
-from kalends.broker.coordination.places_elsewhere import Submit, submit_elsewhere
+from kalends.broker.coordination.places_elsewhere import submit_elsewhere
+from kalends.broker.coordination.wings import Ground
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
 from kalends.core.errors import KalendsError
@@ -40,12 +38,9 @@ REMEMBERED: Final = 16_384
 class JobEnds:
     """Hears of ends, and knows which have been counted."""
 
-    outbox: CoordinatorOutbox
-    hearing: Hearing
-    credentials: Credentials
+    ground: Ground
     learned: LearnedRuns
     tally: BidTally
-    submit: Submit
     _counted: dict[str, int] = field(init=False, default_factory=dict)
     """When each of the last jobs ended (seconds UTC), in the order in which they were counted."""
     _counted_until: int = field(init=False, default=0)
@@ -62,25 +57,25 @@ class JobEnds:
         """Have it written down, if the register knows the job as one of `site`. No end lies ahead."""
         at = min(ended.at, now.wall_s)
         end = PlacedEnd(at=at, end=ended.end, status=ended.status, ran_s=ended.ran_s)
-        self.outbox.write(r.NoteEnd(ended.rid, ended.att, site, end, site))
+        self.ground.outbox.write(r.NoteEnd(ended.rid, ended.att, site, end, site))
 
     def noted(self, op: r.NoteEnd, row: Record | None, now: Moment) -> None:
         """Answer, unless something else has to be known first: where it starts, or that it was committed."""
         if row is None or row.state not in r.COMMITTED:
             return
         if row.spec.job is None or op.site not in row.chosen:
-            self.hearing.complain(op.site, "reports the end of a job that it never had", now)
+            self.ground.hearing.complain(op.site, "reports the end of a job that it never had", now)
             return
         if row.ended is None and row.may_start:
             return
         if row.ended is not None:
             self.count(row, row.ended)
         elif row.may_end_at(op.att, op.site):
-            self.hearing.complain(op.site, "reports an end of a job before its request", now)
+            self.ground.hearing.complain(op.site, "reports an end of a job before its request", now)
         if row.could_not_start and not self._placed_elsewhere(row, op.site, now):
             return
-        secret = self.credentials.secret(row, op.site)
-        self.outbox.send(op.reply_to, m.EndNoted(rid=op.rid, att=op.att, secret=secret))
+        secret = self.ground.credentials.secret(row, op.site)
+        self.ground.outbox.send(op.reply_to, m.EndNoted(rid=op.rid, att=op.att, secret=secret))
 
     def _placed_elsewhere(self, row: Record, site: str, now: Moment) -> bool:
         """Ask for the next bid; return whether that is under way, or was done before.
@@ -89,7 +84,7 @@ class JobEnds:
         """
         try:
             submit_elsewhere(
-                self.submit,
+                self.ground.calls,
                 row,
                 NOT_STARTED,
                 now,

@@ -7,10 +7,9 @@ until the new is decided everywhere, and a failed change leaves it as it was.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decide_phase import DecidePhase
@@ -22,17 +21,12 @@ from kalends.broker.coordination.occasions import change_of_slots
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.pending_reclaim import PendingReclaim, concerns
-from kalends.broker.coordination.places_elsewhere import (
-    NO_TICKET,
-    Submit,
-    check_may_leave,
-    submit_elsewhere,
-)
 from kalends.broker.coordination.query_plan import batched
 from kalends.broker.coordination.relocation import Wants, relocation_of, replacement
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.user_calls import NO_TICKET, UserCalls
 from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
@@ -81,20 +75,12 @@ ENDING: Final = {
 """Refusals after which no other time is tried: the site asks again."""
 
 
-class Cancel(Protocol):
-    """See `kalends.broker.coordination.user_calls.UserCalls.cancel`."""
-
-    def __call__(
-        self, record: Record, ticket: int, now: Moment, *, by: ChangeByOthers | None = None
-    ) -> None: ...
-
-
 @dataclass(eq=False)
 class OwnerReclaims:
     """From `Reclaim` to a change, or a cancellation, of all of the reservation that has not begun.
 
-    `submit` and `cancel` are those of `UserCalls`; `owner_alive` tells whether another
-    replica's lease runs.
+    `owner_alive` tells whether another replica's lease runs. `give_back` is what becomes of a reclaimed place
+    in a queue: it returns the request that takes its place, "" for none.
     """
 
     identity: Identity
@@ -108,8 +94,8 @@ class OwnerReclaims:
     _: KW_ONLY
     new_query_id: Callable[[], int]
     owner_alive: Callable[[str], bool]
-    submit: Submit
-    cancel: Cancel
+    calls: UserCalls
+    give_back: Callable[[PendingReclaim, Record, Moment], str]
     _recoveries: dict[str, PendingReclaim] = field(init=False, default_factory=dict)
     """By the request that an owner reclaims."""
     _recovering: dict[int, PendingReclaim] = field(init=False, default_factory=dict)
@@ -201,20 +187,16 @@ class OwnerReclaims:
             self.outbox.write(r.Examine(rid, me, record.owner))
             return
         if record.spec.job is not None:
-            self._place_elsewhere(recovery, record, now)
+            self._give_back(recovery, record, now)
             return
         recovery.record = record
         recovery.stamp = 0
         self._look_for(recovery, record, now)
 
-    def _place_elsewhere(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
-        """A job that may go elsewhere does, if there is a place; its site asks again where there is none."""
+    def _give_back(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         self._end_recovery(recovery)
-        with contextlib.suppress(KalendsError):  # Draining, or too much of this user is open.
-            check_may_leave(record)
-            rid = submit_elsewhere(
-                self.submit, record, now.wall_ms, now, by=recovery.owners, why=recovery.reason
-            )
+        rid = self.give_back(recovery, record, now)
+        if rid:
             self._elsewhere_ms.pop(record.rid, None)
             self._elsewhere_ms[record.rid] = now.monotonic_ms
             if len(self._elsewhere_ms) > ELSEWHERE_MAX:
@@ -292,7 +274,7 @@ class OwnerReclaims:
         spec = Spec(request, text, wants=wants, patience="none", by_others=made)
         key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
         try:
-            recovery.change = self.submit(
+            recovery.change = self.calls.submit(
                 record.principal, key, "reclaim", spec, NO_TICKET, now, replaces=record,
                 stamp=record.stamp,
             )  # fmt: skip
@@ -346,7 +328,7 @@ class OwnerReclaims:
             made="cancelled", by=recovery.owners, at=now.wall_s, reason=recovery.reason,
             was=record.wants,
         )  # fmt: skip
-        self.cancel(case.record, NO_TICKET, now, by=made)
+        self.calls.cancel(case.record, NO_TICKET, now, by=made)
 
     # Recoveries
 

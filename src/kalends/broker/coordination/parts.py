@@ -8,10 +8,11 @@ answer of the register may have several followers, in the order of the list.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar, get_args
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kalends.broker.coordination.decision_record import Operation, Record, Registered
-from kalends.broker.coordination.phases import Phase
+from kalends.broker.coordination.pending_reclaim import PendingReclaim
+from kalends.broker.coordination.phases import NEXT_PHASE, Phase
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -52,10 +53,8 @@ class Way(NamedTuple):
     """Sites hold something, which is to be renewed."""
 
 
-AT_THE_REGISTER: Final[tuple[Phase, ...]] = ("new", "committing", "raising", "closing", "over")
-"""Phases in which nothing but an answer of the register leads on."""
-
-NO_WAY: Final = Way(AT_THE_REGISTER)
+NO_WAY: Final = Way(())
+"""That of phases in which nothing but an answer of the register leads on."""
 
 
 class CoordinatorPart(NamedTuple):
@@ -72,6 +71,8 @@ class CoordinatorPart(NamedTuple):
     closed: Callable[[Transaction, Moment], None] | None = None
     ended: Callable[[Transaction], None] | None = None
     """The request is worked on no more."""
+    gives_back: Callable[[PendingReclaim, Record, Moment], str] | None = None
+    """An owner reclaims a place in a queue. Return the request that takes its place; "" if there is none."""
     broke: Callable[[str], None] | None = None
     """A step broke at this request."""
 
@@ -105,13 +106,11 @@ def followers(parts: Iterable[CoordinatorPart]) -> dict[type, list[Follower]]:
 
 
 def owners_of_phases(parts: Iterable[CoordinatorPart]) -> dict[Phase, Way]:
-    """Return the way that owns each phase. Raises `ValueError` if two own one, or none does."""
-    found: dict[Phase, Way] = dict.fromkeys(AT_THE_REGISTER, NO_WAY)
+    """Return the way that owns each phase. Raises `ValueError` if two own one."""
+    found: dict[Phase, Way] = dict.fromkeys(NEXT_PHASE, NO_WAY)
     for way in (each for part in parts for each in part.ways):
         for phase in way.phases:
-            if phase in found:
+            if found[phase] is not NO_WAY:
                 raise ValueError(f"two ways own {phase}")
             found[phase] = way
-    if missing := set(get_args(Phase)) - found.keys():
-        raise ValueError(f"no way owns {', '.join(sorted(missing))}")
     return found

@@ -11,20 +11,17 @@ of that site; or that site is lost, and the job may start twice.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import FORGOTTEN, Record, Spec
+from kalends.broker.coordination.user_calls import NO_TICKET, UserCalls
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
 from kalends.core.jobs import RESTARTS, JobRequest
 from kalends.core.limits import JOB_ENVIRONMENT_MAX
-from kalends.core.principals import Principal
-
-NO_TICKET: Final = 0
-"""The ticket of a call that nobody waits for."""
 
 SOON_S: Final = 300
 """A job that runs goes only to a place where it starts within this time."""
@@ -84,30 +81,21 @@ def job_there(spec: Spec, job: JobRequest) -> JobRequest:
     return structs.replace(job, at_most_once=True, environment=environment)
 
 
-class Submit(Protocol):
-    """See `kalends.broker.coordination.user_calls.UserCalls.submit`."""
-
-    def __call__(
-        self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
-        *, replaces: Record | None = None, stamp: int = 0,
-    ) -> str: ...  # fmt: skip
-
-
 def submit_elsewhere(
-    submit: Submit, record: Record, mark: int, now: Moment, *, by: str, why: str, lost: bool = False,
+    calls: UserCalls, record: Record, mark: int, now: Moment, *, by: str, why: str, lost: bool = False,
     back_to: str = "",
 ) -> str:  # fmt: skip
     """Ask for another place in the name of the job's user, and by its old stamp; return the request's id.
 
     `by` names the sites on whose account that is, and `why` says why. The key has spaces, as no user's key
     has; of replicas that ask with one `mark`, one gets it. `lost` and `back_to` are as in `elsewhere`.
-    Raises what `submit` raises.
+    Raises what `UserCalls.submit` raises.
     """
     key = f"elsewhere {record.rid} {mark}"
     asks = ChangeByOthers(
         made="placed-elsewhere", by=by, at=now.wall_s, reason=why, was=record.wants
     )
-    return submit(
+    return calls.submit(
         record.principal, key, "elsewhere",
         elsewhere(record, lost=lost, by_others=asks, back_to=back_to), NO_TICKET, now,
         replaces=record, stamp=record.stamp,

@@ -10,7 +10,7 @@ and asks others only when that has nothing either. Weissman and Grimshaw 1996, s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -27,29 +27,21 @@ from kalends.broker.coordination.bid_order import (
     too_late,
 )
 from kalends.broker.coordination.candidates import Candidates, Fitting
-from kalends.broker.coordination.credentials import Credentials
-from kalends.broker.coordination.deadlines import Deadlines
-from kalends.broker.coordination.event_log import EventLog
-from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_places
-from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.hearing import bad_answer, complaint_about_places
 from kalends.broker.coordination.negotiation import ROUNDS_MAX
-from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, Way, on
 from kalends.broker.coordination.places_elsewhere import job_there, latest_start
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.referrals import Referral
+from kalends.broker.coordination.referrals import OwnChoice, Referral
 from kalends.broker.coordination.refusal_errors import PERMANENT, site_down
 from kalends.broker.coordination.site_managers import SiteManagers
-from kalends.broker.coordination.transaction import BidRound, Branch, Transaction
-from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.user_pick import (
     PICK_MS_MAX,
-    PickTask,
     UserPick,
     followed,
     pick_run,
 )
-from kalends.broker.planning.directory import Directory
+from kalends.broker.coordination.wings import Ground
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
 from kalends.core.errors import Refusal, RefusalCode
@@ -78,28 +70,44 @@ DECISION_MS: Final = 9_000
 """A place is held for so long after bids were waited for: for the winner's vote, and a new attempt."""
 
 
+@dataclass(slots=True)
+class BidRound:
+    """Sites that were asked for places in their queues, and their bids."""
+
+    asked_ms: int = 0
+    """When (monotonic)."""
+    asked_at_ms: dict[str, int] = field(default_factory=dict)
+    """When each site was: later where a manager was asked first."""
+    choices: dict[str, OwnChoice] = field(default_factory=dict)
+    """Virtual sites whose managers were asked whom to ask, and what is done without an answer."""
+    machines: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The machines whose queues were asked for a place, by site."""
+    jobs: dict[str, JobRequest] = field(default_factory=dict)
+    """The job as it was asked for on each of them: in which implementation."""
+    fitting: int = 0
+    """How many sites fitted when these were asked."""
+    bids: dict[str, m.Bid] = field(default_factory=dict)
+    pick: UserPick | None = None
+    """The user's script that orders them, once it runs."""
+    reserve: str = ""
+    """The site of the second best offer: it keeps its place until the winner has voted."""
+
+
 @dataclass(eq=False)
 class Solicitation:
     """From the question to the sites until one of them is asked to promise."""
 
-    identity: Identity
-    directory: Directory
-    table: TransactionTable
-    outbox: CoordinatorOutbox
-    log: EventLog
-    credentials: Credentials
-    deadlines: Deadlines
-    hearing: Hearing
-    prepare: PreparePhase
-    jitter: Callable[[], float]
+    ground: Ground
     bid_ms_max: int
     candidates: Candidates = field(init=False)
     managers: SiteManagers = field(init=False)
     tally: BidTally = field(init=False, default_factory=BidTally)
+    rounds: dict[str, BidRound] = field(init=False, default_factory=dict)
+    """By request."""
 
     def __post_init__(self) -> None:
-        self.candidates = Candidates(self.directory)
-        self.managers = SiteManagers(self.directory, self.outbox, self.experience, self.jitter)
+        self.candidates = Candidates(self.ground.directory)
+        self.managers = SiteManagers(self.ground, self.experience, self.referred)
 
     @property
     def part(self) -> CoordinatorPart:
@@ -111,7 +119,11 @@ class Solicitation:
             handles=(on(m.Bid, self.heard),), ways=(bidding,), begins=self.begins,
             greeted=lambda site: self.experience.back(site), committed=self.placed,
             closed=lambda case, now: self.release_reserve(case),
+            ended=lambda case: self._forget(case.rid),
         )  # fmt: skip
+
+    def _forget(self, rid: str) -> None:
+        self.rounds.pop(rid, None)
 
     def begins(self, case: Transaction, now: Moment) -> bool:
         """Ask for bids for a job."""
@@ -128,26 +140,28 @@ class Solicitation:
     def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:
         """Ask sites for places: the second best of the attempt before, else those that seem best."""
         if case.cancel_wanted:
-            self.prepare.close(case, None, "released", now)
+            self.ground.prepare.close(case, None, "released", now)
             return
         # A site that is away may come back at any moment; the broker itself may have started just now.
         fitting = self.candidates.fitting(case)
-        reserve = case.bidding.reserve
+        reserve = self.rounds.setdefault(case.rid, BidRound()).reserve
         if reserve not in fitting:
             self.release_reserve(case)
         bidders = self.candidates.bidders(case, fitting)
         asked = [reserve] if reserve in fitting else self.candidates.to_ask(case, bidders, now)
-        case.bidding = BidRound(now.monotonic_ms, fitting=len(fitting))
+        self.rounds[case.rid] = BidRound(now.monotonic_ms, fitting=len(fitting))
         case.record.placed = None
         case.record.wants = ()
         if not asked and not self.candidates.absent(case):
-            self.prepare.close(case, self.candidates.nobody(case), "failed", now)
+            self.ground.prepare.close(case, self.candidates.nobody(case), "failed", now)
             return
         case.enter("solicit")
         case.parts = {}
         if reserve not in fitting:
             homes = self.candidates.homes(case, bidders, now)
-            asked = self.managers.refer(case, asked, homes, bidders, now)
+            asked = self.managers.refer(
+                case, self.rounds[case.rid].choices, asked, homes, bidders, now
+            )
         self._ask(case, job, asked, fitting, now)
         self._set_deadline(case, self.bid_ms_max)
 
@@ -160,12 +174,13 @@ class Solicitation:
         now: Moment,
     ) -> None:
         """Ask `sites` as well, if they fit."""
+        bidding = self.rounds[case.rid]
         for site in sites:
-            if site in case.bidding.machines or site not in fitting:
+            if site in bidding.machines or site not in fitting:
                 continue
-            case.bidding.machines[site] = fitting[site]
-            case.bidding.jobs |= self.candidates.jobs_on(case, fitting[site])
-            case.bidding.asked_at_ms[site] = now.monotonic_ms
+            bidding.machines[site] = fitting[site]
+            bidding.jobs |= self.candidates.jobs_on(case, fitting[site])
+            bidding.asked_at_ms[site] = now.monotonic_ms
             case.parts[site] = Branch(site, ())
             self.experience.asked(site, now)
             self.tally.of(site).asked += 1
@@ -173,21 +188,28 @@ class Solicitation:
 
     def _set_deadline(self, case: Transaction, after_ms: float) -> None:
         """Look again `after_ms` from the first question; sooner while managers are waited for."""
-        if case.bidding.choices:
+        bidding = self.rounds[case.rid]
+        if bidding.choices:
             after_ms = min(after_ms, self.bid_ms_max // REFERRED_PART)
-        case.phase_deadline_ms = case.bidding.asked_ms + math.ceil(after_ms)
-        self.deadlines.schedule(case)
+        case.phase_deadline_ms = bidding.asked_ms + math.ceil(after_ms)
+        self.ground.deadlines.schedule(case)
 
     def referred(self, referral: Referral, ways: Sequence[str] | None, now: Moment) -> None:
         """A manager has answered, or cannot be reached (None); of an attempt that is over, nothing comes."""
-        case = self.table.cases.get(referral.question.rid)
+        case = self.ground.table.cases.get(referral.question.rid)
         if case is not None and case.phase == "bidding":
-            self._ask_and_go_on(case, self.managers.answered(case, referral, ways, now), now)
+            self._ask_and_go_on(
+                case,
+                self.managers.answered(case, self.rounds[case.rid].choices, referral, ways, now),
+                now,
+            )
 
     def time_is_up(self, case: Transaction, now: Moment) -> None:
         """Managers that are silent are waited for no longer; or bids are not."""
-        if case.bidding.choices:
-            self._ask_and_go_on(case, self.managers.given_up(case, now), now)
+        if self.rounds[case.rid].choices:
+            self._ask_and_go_on(
+                case, self.managers.given_up(self.rounds[case.rid].choices, now), now
+            )
         else:
             self.decide(case, now)
 
@@ -200,21 +222,24 @@ class Solicitation:
         """A site is connected: a job for which there was nobody to ask tries again."""
         if case.parts:
             return True
-        if not case.bidding.choices:
+        if not self.rounds[case.rid].choices:
             self.begins(case, now)
         return False
 
     def over(self, case: Transaction, now: Moment) -> None:
-        self.prepare.ran_out(
-            case, (site for site in case.parts if site not in case.bidding.bids), now
+        self.ground.prepare.ran_out(
+            case, (site for site in case.parts if site not in self.rounds[case.rid].bids), now
         )
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
-        if (job := case.record.spec.job) is not None and part.site not in case.bidding.bids:
+        if (job := case.record.spec.job) is not None and part.site not in self.rounds[
+            case.rid
+        ].bids:
             self._send(case, job, part.site)
 
     def _send(self, case: Transaction, job: JobRequest, site: str) -> None:
+        bidding = self.rounds[case.rid]
         record = case.record
         solicit = m.Solicit(
             rid=record.rid,
@@ -222,17 +247,17 @@ class Solicitation:
             stamp=record.stamp,
             principal=record.principal,
             job=job_there(record.spec, job),
-            machines=case.bidding.machines[site],
+            machines=bidding.machines[site],
             jobs={
-                each: job_there(record.spec, case.bidding.jobs[each])
-                for each in case.bidding.machines[site]
-                if case.bidding.jobs[each] != job
+                each: job_there(record.spec, bidding.jobs[each])
+                for each in bidding.machines[site]
+                if bidding.jobs[each] != job
             },
-            coords=self.identity.coords,
-            secret=self.credentials.secret(record, site),
+            coords=self.ground.identity.coords,
+            secret=self.ground.credentials.secret(record, site),
             hold_ms=self._hold_ms,
         )
-        self.outbox.send(site, solicit)
+        self.ground.outbox.send(site, solicit)
 
     @property
     def _hold_ms(self) -> int:
@@ -241,24 +266,27 @@ class Solicitation:
     # Bids
 
     def heard(self, site: str, bid: m.Bid, now: Moment) -> None:
-        case = self.table.cases.get(bid.rid)
-        if case is None or case.record.att != bid.att or site not in case.bidding.machines:
+        case = self.ground.table.cases.get(bid.rid)
+        bidding = self.rounds.get(bid.rid)
+        if case is None or bidding is None or case.record.att != bid.att:
+            return
+        if site not in bidding.machines:
             return  # Who was not asked is told nothing.
         if case.phase != "bidding" or site not in case.parts:
             self.tally.of(site).late += 1
             self._learn(case, site, bid, now)
-            if site not in case.parts and site != case.bidding.reserve:
-                self.prepare.release(case, site)  # It has come too late.
+            if site not in case.parts and site != bidding.reserve:
+                self.ground.prepare.release(case, site)  # It has come too late.
             return
-        if site in case.bidding.bids:
+        if site in bidding.bids:
             return  # Its first word stands.
-        jobs = {each: case.bidding.jobs[each] for each in case.bidding.machines[site]}
-        there_s = self.directory.wall_s_at(site, now)
+        jobs = {each: bidding.jobs[each] for each in bidding.machines[site]}
+        there_s = self.ground.directory.wall_s_at(site, now)
         if complaint := complaint_about_places(bid.offers, jobs, there_s):
-            self.hearing.complain(site, complaint, now)
+            self.ground.hearing.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
-        asked_ms = now.wall_ms - (now.monotonic_ms - case.bidding.asked_at_ms[site])
-        case.bidding.bids[site] = bid = counted_from(bid, asked_ms // 1_000, self._hold_ms)
+        asked_ms = now.wall_ms - (now.monotonic_ms - bidding.asked_at_ms[site])
+        bidding.bids[site] = bid = counted_from(bid, asked_ms // 1_000, self._hold_ms)
         counts = self.tally.of(site)
         if bid.offers:
             counts.bid += 1
@@ -270,7 +298,7 @@ class Solicitation:
     def without(self, case: Transaction, sites: Collection[str], now: Moment) -> None:
         """These sites do not bid in this attempt: they say that it is over, and it is not."""
         for site in sites:
-            if site in case.parts and site not in case.bidding.bids:
+            if site in case.parts and site not in self.rounds[case.rid].bids:
                 no = (Refusal(where=site, code=RefusalCode.HELD, detail=LATER_ATTEMPT),)
                 self.heard(
                     site, m.Bid(rid=case.rid, att=case.record.att, epoch=0, refusals=no), now
@@ -278,7 +306,7 @@ class Solicitation:
 
     def _go_on(self, case: Transaction, now: Moment) -> None:
         """Decide once enough have answered, or see when that will be; all, where nobody else fits."""
-        bidding = case.bidding
+        bidding = self.rounds[case.rid]
         if bidding.pick is not None:
             return  # It is being decided.
         silent = [site for site in case.parts if site not in bidding.bids]
@@ -293,7 +321,7 @@ class Solicitation:
 
     def _learn(self, case: Transaction, site: str, bid: m.Bid, now: Moment) -> None:
         """Note how soon the site has answered, and how long a job would wait there."""
-        delay_ms = now.monotonic_ms - case.bidding.asked_at_ms[site]
+        delay_ms = now.monotonic_ms - self.rounds[case.rid].asked_at_ms[site]
         if bid.offers:
             wait_s = told_wait_s(bid.first_start, self._hold_ms, now.wall_s)
             self.experience.bid(site, delay_ms, wait_s, now)
@@ -303,17 +331,15 @@ class Solicitation:
 
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
-        asked, bids = list(case.parts), case.bidding.bids
+        bidding = self.rounds[case.rid]
+        asked, bids = list(case.parts), bidding.bids
         spec = case.record.spec
         within = Within(spec.request.not_after, latest_start(spec, now))
         silent = [site for site in asked if site not in bids]
-        if (
-            case.bidding.pick is None
-            and now.monotonic_ms >= case.bidding.asked_ms + self.bid_ms_max
-        ):
+        if bidding.pick is None and now.monotonic_ms >= bidding.asked_ms + self.bid_ms_max:
             # Who was released before does not answer, and is not to blame.
             for site in silent:
-                self.experience.silent(site, self.jitter(), now)
+                self.experience.silent(site, self.ground.jitter(), now)
                 self.tally.of(site).silent += 1
         refusals = (
             *(() if asked else self.candidates.lacks(case)),
@@ -330,60 +356,61 @@ class Solicitation:
             return
         if self._asks_script(case, ranked, now):
             return
-        ranked, said = followed(case.bidding.pick, ranked)
+        ranked, said = followed(bidding.pick, ranked)
         self._choose(case, ranked)
         learned = partial(self._learned, case)
-        words = told(ranked, len(asked), case.bidding.jobs, learned, self._through)
-        self.log.add(case, "bids", f"{said}{words}", now, refusals)
-        self.prepare.prepare(case, now)
+        words = told(ranked, len(asked), bidding.jobs, learned, self._through)
+        self.ground.log.add(case, "bids", f"{said}{words}", now, refusals)
+        self.ground.prepare.prepare(case, now)
 
     def _through(self, site: str) -> tuple[str, ...]:
-        return self.directory.sites[site].through
+        return self.ground.directory.sites[site].through
 
     def _learned(self, case: Transaction, machine: str) -> LearnedShare:
-        job = case.bidding.jobs[machine]
+        job = self.rounds[case.rid].jobs[machine]
         return self.candidates.learned_share(case, machine, job.implementation)
 
     def _choose(self, case: Transaction, ranked: Sequence[OfferedPlace]) -> None:
         """Take the best place, or the best at two sites; all but the next best are released."""
-        bids = case.bidding.bids
+        bidding = self.rounds[case.rid]
+        bids = bidding.bids
         best = {each.site: each.resource for each in reversed(ranked)}
         sites = list(dict.fromkeys(each.site for each in ranked))
         redundant = case.record.spec.redundant
         winners = sites[: REDUNDANT_PLACES if redundant else 1]
         # The next attempt of a redundant job begins anew: it wants more than one place again.
-        case.bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
+        bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
         for site in case.parts:
-            if site not in (*winners, case.bidding.reserve):
-                self.prepare.release(case, site)
+            if site not in (*winners, bidding.reserve):
+                self.ground.prepare.release(case, site)
         case.parts, placed = {}, []
         for site in winners:
             offer = next(each for each in bids[site].offers if each.machine == best[site])
             wants = (Want(queue_of(offer.machine), offer.start, offer.end, 1),)
             case.parts[site] = Branch(site, wants, (offer.hold_id,))
             self.tally.of(site).chosen += 1
-            placed.append(placed_job(offer, case.bidding.jobs[offer.machine].implementation))
+            placed.append(placed_job(offer, bidding.jobs[offer.machine].implementation))
         case.record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         case.record.placed = replace(placed[0], also=tuple(placed[1:]))
 
     def _asks_script(self, case: Transaction, ranked: Sequence[OfferedPlace], now: Moment) -> bool:
         """Have the user's script order the offers, if there is one; False where it was asked before."""
-        spec, bidding = case.record.spec, case.bidding
+        spec, bidding = case.record.spec, self.rounds[case.rid]
         if not spec.pick or bidding.pick is not None or len(ranked) < 2:
             return False
         bidding.pick = UserPick(now.monotonic_ms)
         run = pick_run(case.record.user, spec.pick, ranked, bidding.jobs, self._through)
-        self.outbox.pick(PickTask(case.rid, case.record.att, run))
+        self.ground.outbox.ask(run, partial(self.picked, case.rid, case.record.att))
         case.phase_deadline_ms = now.monotonic_ms + PICK_MS_MAX
-        self.deadlines.schedule(case)
+        self.ground.deadlines.schedule(case)
         return True
 
     def picked(self, rid: str, att: int, outcome: RunOutcome, now: Moment) -> None:
         """The script of an attempt has ended; of one that is over, or was decided already, nothing comes."""
-        case = self.table.cases.get(rid)
+        case = self.ground.table.cases.get(rid)
         if case is None or case.record.att != att or case.phase != "bidding":
             return
-        if (pick := case.bidding.pick) is not None and pick.outcome is None:
+        if (pick := self.rounds[case.rid].pick) is not None and pick.outcome is None:
             pick.outcome = outcome
             self.decide(case, now)
 
@@ -399,9 +426,9 @@ class Solicitation:
             self.candidates.fitting(case) or self.candidates.absent(case)
         ):
             why = tuple(dict.fromkeys((*tries.shunned.values(), *refusals)))
-            self.prepare.close(case, error_of(why), "failed", now)
+            self.ground.prepare.close(case, error_of(why), "failed", now)
         else:
-            self.prepare.give_up_attempt(case, "no site has offered a place", refusals, now)
+            self.ground.prepare.give_up_attempt(case, "no site has offered a place", refusals, now)
 
     def placed(self, case: Transaction, now: Moment) -> None:
         """The register has it: the job is where it was promised. The second best place is free."""
@@ -414,6 +441,7 @@ class Solicitation:
 
     def release_reserve(self, case: Transaction) -> None:
         """The winner has voted, or nothing comes of the job: the second best place is free."""
-        site, case.bidding.reserve = case.bidding.reserve, ""
-        if site:
-            self.prepare.release(case, site)
+        bidding = self.rounds.get(case.rid)
+        if bidding is not None and bidding.reserve:
+            site, bidding.reserve = bidding.reserve, ""
+            self.ground.prepare.release(case, site)

@@ -10,14 +10,14 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered
 from kalends.broker.coordination.hearing import is_of
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, after, on
-from kalends.broker.coordination.places_elsewhere import NO_TICKET
+from kalends.broker.coordination.user_calls import NO_TICKET
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
@@ -28,14 +28,6 @@ T = TypeVar("T")
 
 HEARD_MAX: Final = 10_000
 """Requests of whose parts something was heard: sites say it again when they come back."""
-
-
-class CancelReserved(Protocol):
-    """See `kalends.broker.coordination.user_calls.UserCalls.cancel`."""
-
-    def __call__(
-        self, record: Record, ticket: int, now: Moment, why: str = "", parts_ended_at: int = 0
-    ) -> None: ...
 
 
 @dataclass(eq=False)
@@ -49,7 +41,8 @@ class Steps:
     outbox: CoordinatorOutbox
     _: KW_ONLY
     owner_alive: Callable[[str], bool]
-    cancel: CancelReserved
+    cancel: Callable[..., None]
+    """That of `UserCalls`."""
     _heard: OrderedDict[str, dict[str, StepPart]] = field(init=False, default_factory=OrderedDict)
     """By request and machine."""
     _failed: OrderedDict[str, m.PartNews] = field(init=False, default_factory=OrderedDict)

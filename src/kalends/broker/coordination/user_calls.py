@@ -27,6 +27,9 @@ from kalends.core.errors import Conflict, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 
+NO_TICKET: Final = 0
+"""The ticket of a call for whose answer no caller waits."""
+
 PRIORITY_STEP_MS: Final = 60_000
 """A request with one more point of priority stands in line as if it had come a minute earlier."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.world.answers import BadResult, picked
@@ -18,14 +18,6 @@ from kalends.federation.offered_places import OfferedPlace
 
 PICK_MS_MAX: Final = 500
 """So long a decision waits for a script at most: the places are held meanwhile."""
-
-
-class PickTask(NamedTuple):
-    """Run the script of attempt `att` of a request, and hand what comes of it to `Solicitation.picked`."""
-
-    rid: str
-    att: int
-    run: ScriptRun
 
 
 @dataclass(slots=True)

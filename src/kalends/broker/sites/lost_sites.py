@@ -85,7 +85,7 @@ class LostSites:
         self._logger.info("place_asked_back", rid=record.rid, site=site)
         try:
             submit_elsewhere(
-                life.coordinator.calls.submit, record, now.wall_s // BACK_S, now, by=site,
+                life.coordinator.calls, record, now.wall_s // BACK_S, now, by=site,
                 why="the site is back, and the job starts sooner there", back_to=site,
             )  # fmt: skip
         except KalendsError as error:
@@ -95,7 +95,7 @@ class LostSites:
         self._logger.info("place_elsewhere", rid=record.rid, lost=sorted(record.chosen))
         try:
             submit_elsewhere(
-                life.coordinator.calls.submit, record, number, now,
+                life.coordinator.calls, record, number, now,
                 by=", ".join(sorted(record.chosen)), why=SILENT, lost=True,
             )  # fmt: skip
         except KalendsError as error:

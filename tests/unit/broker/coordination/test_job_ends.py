@@ -66,12 +66,12 @@ def noted(sent: list[tuple[str, m.Message]]) -> list[str]:
 
 
 def learned(rig: Rig, site: str = "b") -> LearnedShare:
-    return rig.coordinator.bids.candidates.learned.learned("ann", site)
+    return rig.federation.bids.candidates.learned.learned("ann", site)
 
 
 def test_what_the_site_of_a_job_says_is_written_down_told_and_learned_once() -> None:
     rig, rid = run_at_b()
-    tally = rig.coordinator.bids.tally.of("b")
+    tally = rig.federation.bids.tally.of("b")
     assert tally.there(T0) == 1
     assert noted(rig.hear("b", ended(rid))) == ["b"]
     assert noted(rig.hear("b", ended(rid, ran_s=600))) == ["b"], "it has not heard the answer"
@@ -231,7 +231,7 @@ def test_a_job_that_was_ended_at_its_limit_or_has_failed_never_counts_as_a_short
     rig, rid = run_at_b()
     rig.hear("b", ended(rid, ran_s=1, status=1))
     assert learned(rig).jobs == 0
-    rig.coordinator.bids.candidates.learned = rig.coordinator.ends.learned = LearnedRuns()
+    rig.federation.bids.candidates.learned = rig.federation.ends.learned = LearnedRuns()
     other = rig.submit(key="another-key")
     rig.hear("b", bid(other, offer("b", 10)))
     for site in "ac":
@@ -246,7 +246,7 @@ def test_a_start_of_the_broker_learns_from_what_is_written_down() -> None:
     rig, rid = run_at_b()
     rig.hear("b", ended(rid, ran_s=150))
     again = Rig()
-    again.coordinator.ends.recall(job_starts.newest_ends(rig.connection, 10), 10)
+    again.federation.ends.recall(job_starts.newest_ends(rig.connection, 10), 10)
     assert learned(again) == (0.25, 1)
     assert job_starts.newest_ends(rig.connection, 0) == []
 
@@ -275,12 +275,10 @@ def test_what_a_site_that_starts_anew_tells_again_counts_once_however_few_ends_w
 ):
     rig, rids = with_ends((*[0.9] * 12, *[0.1] * 6))
     assert learned(rig).share == 0.9
-    ends = rig.coordinator.ends
-    ends.learned = rig.coordinator.bids.candidates.learned = LearnedRuns()
-    again = JobEnds(
-        ends.outbox, ends.hearing, ends.credentials, ends.learned, BidTally(), ends.submit
-    )
-    rig.coordinator.ends = again
+    ends = rig.federation.ends
+    ends.learned = rig.federation.bids.candidates.learned = LearnedRuns()
+    again = JobEnds(ends.ground, ends.learned, BidTally())
+    rig.federation.ends = again
     again.recall(job_starts.newest_ends(rig.connection, 6), 6)
     assert learned(rig) == (0.1, 6)
     assert tell_again(rig, rids[:12]) == ["b"] * 12
@@ -302,7 +300,7 @@ def test_each_replica_learns_of_each_end_once_whoever_has_written_it_down() -> N
     other = Rig()
     other.connection = rig.connection
     other.ms = rig.ms
-    other.coordinator.ends.recall(job_starts.newest_ends(rig.connection, 1), 1)
+    other.federation.ends.recall(job_starts.newest_ends(rig.connection, 1), 1)
     rid = rig.submit(key="another-key")
     for site, in_s in (("a", 600), ("c", 500), ("b", 0)):
         rig.hear(site, bid(rid, offer(site, 4_000 + in_s)))
@@ -326,7 +324,7 @@ def test_rows_that_cannot_be_read_leave_room_for_others_that_a_start_learns_from
 
 def learn(rig: Rig, site: str, share: float, implementation: str = "") -> None:
     run = JobRun("ann", implementation, site, share, whole=True)
-    rig.coordinator.bids.candidates.learned.note(run)
+    rig.federation.bids.candidates.learned.note(run)
 
 
 def with_bids(rig: Rig, rid: str) -> list[str]:
@@ -369,7 +367,7 @@ def test_what_was_learned_is_no_promise_to_end_in_time() -> None:
     rid = rig.submit(end_by=T0 + 750)
     assert with_bids(rig, rid) == ["b"]
     assert len(rig.coordinator.cases[rid].parts) == 1
-    assert rig.coordinator.cases[rid].bidding.reserve == "", "all others may end too late"
+    assert rig.federation.bids.rounds[rid].reserve == "", "all others may end too late"
 
 
 def test_of_several_implementations_a_machine_is_asked_for_the_one_that_is_expected_to_end_first() -> (
@@ -389,7 +387,7 @@ def test_of_several_implementations_a_machine_is_asked_for_the_one_that_is_expec
 
 def test_what_one_user_has_learned_changes_nothing_for_others() -> None:
     rig = Rig()
-    rig.coordinator.bids.candidates.learned.note(JobRun("bob", "", "a", 0.01, whole=True))
+    rig.federation.bids.candidates.learned.note(JobRun("bob", "", "a", 0.01, whole=True))
     assert with_bids(rig, rig.submit()) == ["b"]
 
 

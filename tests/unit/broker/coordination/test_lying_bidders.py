@@ -129,7 +129,7 @@ def test_the_first_bid_of_a_site_stands() -> None:
     rig.hear("b", bid(rid, offer("b", 300)))
     sent = rig.hear("c", bid(rid, offer("c", 400)))
     assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
-    assert rig.coordinator.bids.tally.of("a").bid == 1
+    assert rig.federation.bids.tally.of("a").bid == 1
 
 
 def test_a_bidder_that_calls_the_attempt_stale_is_left_out_and_the_others_go_on() -> None:
@@ -163,6 +163,6 @@ def test_a_site_that_names_parts_without_end_leaves_as_many_as_a_job_may_have() 
     for number in range(3 * STEP_PARTS_MAX):
         rig.hear("a", m.PartNews(rid=rid, att=1, machine=f"a/m{number}", job=1))
     rig.hear("b", m.PartNews(rid=rid, att=1, machine="b/m", job=7))
-    heard = rig.coordinator.steps._heard[rid]
+    heard = rig.federation.steps._heard[rid]
     assert len(heard) == STEP_PARTS_MAX + 1
     assert heard["b/m"].job == 7

@@ -22,8 +22,8 @@ IN_S = 1_000
 
 def moved_to_c() -> tuple[Rig, Record]:
     rig, rid = placed_at_b()
-    submit = rig.coordinator.calls.submit
-    new = submit_elsewhere(submit, rig.row(rid), 1, rig.now, by="b", why=SILENT, lost=True)
+    calls = rig.coordinator.calls
+    new = submit_elsewhere(calls, rig.row(rid), 1, rig.now, by="b", why=SILENT, lost=True)
     for site, _ in of_kind(rig.settle(), m.Solicit):
         rig.hear(site, bid(new, offer(site, IN_S if site == "c" else 9_000)))
     rig.hear("c", voted(new))
@@ -34,8 +34,8 @@ def moved_to_c() -> tuple[Rig, Record]:
 
 def back(rig: Rig, record: Record, in_s: int) -> str:
     """Let `b` answer again, and offer a start in `in_s`; return the request that asks for it."""
-    submit = rig.coordinator.calls.submit
-    new = submit_elsewhere(submit, record, 2, rig.now, by="b", why="it is back", back_to="b")
+    calls = rig.coordinator.calls
+    new = submit_elsewhere(calls, record, 2, rig.now, by="b", why="it is back", back_to="b")
     asked = [site for site, _ in of_kind(rig.settle(), m.Solicit)]
     assert "b" in asked
     assert "c" not in asked

@@ -34,7 +34,7 @@ def asked(sent: Sequence[tuple[str, m.Message]]) -> set[str]:
 
 
 def answer(hall: Rig, referral: Referral, ways: Sequence[str] | None) -> set[str]:
-    hall.coordinator.bids.referred(referral, ways, hall.now)
+    hall.federation.bids.referred(referral, ways, hall.now)
     return asked(hall.settle())
 
 
@@ -77,10 +77,10 @@ def test_of_a_home_that_is_a_virtual_site_one_of_its_sites_is_always_asked_the_b
     None
 ):
     hall = rig()
-    hall.coordinator.bids.experience.bid("n1", 10, 5, hall.now)
+    hall.federation.bids.experience.bid("n1", 10, 5, hall.now)
     for number in range(8):
         for site in set(BELOW) - {"n1"}:
-            hall.coordinator.bids.experience.bid(site, 10, 90_000, hall.now)
+            hall.federation.bids.experience.bid(site, 10, 90_000, hall.now)
         spec = light_job(homes=("west",))
         hall.coordinator.calls.submit(
             ANN, f"the-key-{number}", "digest", spec, number + 2, hall.now
@@ -103,12 +103,12 @@ def test_those_that_the_manager_names_are_asked_by_the_broker_itself_with_its_ow
     rid = hall.submit()
     (referral,) = hall.referrals
     ways = ("m3", "west/n2")
-    hall.coordinator.bids.referred(referral, ways, hall.now)
+    hall.federation.bids.referred(referral, ways, hall.now)
     sent = dict(hall.settle())
     assert sent.keys() == {"m3", "n2"}
     solicit = sent["n2"]
     assert isinstance(solicit, m.Solicit)
-    credentials = hall.coordinator.bids.credentials
+    credentials = hall.federation.bids.ground.credentials
     assert solicit.secret == credentials.secret(hall.row(rid), "n2")
 
 

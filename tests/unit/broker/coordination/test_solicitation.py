@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import pytest
 from msgspec import structs
 
-from kalends.agents.runs import RunOutcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
@@ -25,9 +26,10 @@ from kalends.broker.coordination.places_elsewhere import (
 from kalends.broker.coordination.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.solicitation import BID_MS_MAX, DECISION_MS
-from kalends.broker.coordination.user_pick import PICK_MS_MAX, PickTask
+from kalends.broker.coordination.user_pick import PICK_MS_MAX
 from kalends.broker.coordination.views import text_of_job, view_of
 from kalends.broker.desk.request_queries import check_own
+from kalends.broker.federation.wing import Federation
 from kalends.broker.planning.directory import Directory
 from kalends.client.inputs.place_builder import attributes_in, preferences_in
 from kalends.contract import messages as m
@@ -76,14 +78,15 @@ class Rig:
             LogicalClock(),
             new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
             jitter=lambda: 0.0,
-            lost=lambda now: self.lost,
+            wings=(partial(Federation, lost=lambda now: self.lost),),
         )
+        self.federation = self.coordinator.wing(Federation)
         self.lost: list[str] = []
         self.machines = machines or dict.fromkeys(self.directory.sites, 8)
         self.sent: list[tuple[str, m.Message]] = []
         self.answers: dict[int, RequestView] = {}
         self.told: list[str] = []
-        self.picks: list[PickTask] = []
+        self.picks: list[ScriptRun] = []
         self.referrals: list[Referral] = []
         for site in self.directory.sites:
             if site not in away:
@@ -115,8 +118,12 @@ class Rig:
             effects = self.coordinator.take_effects()
             sent += [(send.to, send.message) for send in effects.sends]
             self.told += [each.event.detail for each in effects.events]
-            self.picks += effects.picks
-            self.referrals += effects.referrals
+            for errand in effects.errands:
+                if isinstance(errand.question, ScriptRun):
+                    self.picks.append(errand.question)
+                else:
+                    assert isinstance(errand.question, Referral)
+                    self.referrals.append(errand.question)
             self.answers |= {answer.ticket: answer.view for answer in effects.answers}
             if not effects.operations:
                 return sent
@@ -215,7 +222,7 @@ def test_what_sites_have_answered_is_counted() -> None:
     no = Refusal(where="a/m", code=RefusalCode.NO_PLACE, detail="it is full")
     rig.hear("a", bid(other, refusals=(no, no)))
     rig.pass_time(BID_MS_MAX)
-    tally = rig.coordinator.bids.tally
+    tally = rig.federation.bids.tally
     a, b, c = (tally.of(site) for site in SITES)
     assert [each.asked for each in (a, b, c)] == [2, 3, 2], (
         "the first of those that were silent again"
@@ -310,7 +317,7 @@ def test_free_nodes_are_learned_of_though_they_are_promised_for_when_all_is_deci
     decided_in_s = rig.now.wall_s - T0 + decided_s
     rig.hear("a", bid(rid, offer("a", decided_in_s)))
     rig.hear("b", bid(rid, offer("b", decided_in_s + 1)))
-    waits = [rig.coordinator.bids.experience.expected_wait_s(site, rig.now) for site in ("a", "b")]
+    waits = [rig.federation.bids.experience.expected_wait_s(site, rig.now) for site in ("a", "b")]
     assert waits == [0, decided_s + 1]
 
 
@@ -427,7 +434,7 @@ def test_why_nobody_was_asked_is_told_once_of_each_site() -> None:
     for site in SITES:
         rig.coordinator.site_lost(site, "it is gone")
     rid = rig.submit()
-    told = rig.coordinator.bids.candidates.lacks(rig.coordinator.cases[rid])
+    told = rig.federation.bids.candidates.lacks(rig.coordinator.cases[rid])
     assert [each.where for each in told] == list(SITES)
 
 
@@ -471,14 +478,14 @@ def test_who_is_silent_to_the_end_is_left_alone_and_who_was_released_before_is_n
     rig = Rig()
     rig.submit()
     rig.pass_time(BID_MS_MAX)
-    experience = rig.coordinator.bids.experience
+    experience = rig.federation.bids.experience
     assert [experience.rests(site, rig.now) for site in SITES] == [True, True, True]
     rig = Rig()
     rid = rig.submit()
     rig.coordinator.calls.release(rig.row(rid), 2, rig.now)
     rig.settle()
     rig.pass_time(10 * BID_MS_MAX)
-    experience = rig.coordinator.bids.experience
+    experience = rig.federation.bids.experience
     assert [experience.rests(site, rig.now) for site in SITES] == [False, False, False]
 
 
@@ -488,7 +495,7 @@ def test_a_limit_of_one_user_keeps_no_others_from_a_site() -> None:
     for code, rests in ((RefusalCode.HELD, False), (RefusalCode.DRAINED, True)):
         refusal = Refusal(where="a", code=code, detail="not now")
         rig.hear("a", bid(rid, refusals=(refusal,), att=rig.row(rid).att))
-        assert rig.coordinator.bids.experience.rests("a", rig.now) == rests
+        assert rig.federation.bids.experience.rests("a", rig.now) == rests
 
 
 def test_a_machine_that_grants_more_nodes_than_were_asked_for_may_win() -> None:
@@ -559,7 +566,7 @@ def test_what_a_machine_meets_is_added_up() -> None:
 def test_homes_are_asked_whatever_is_known_of_them() -> None:
     rig = Rig(machines=dict.fromkeys(SITES, 8))
     for number in range(8):
-        rig.coordinator.bids.experience.bid("a", 10, 90_000, rig.now)
+        rig.federation.bids.experience.bid("a", 10, 90_000, rig.now)
         rid = rig.coordinator.calls.submit(
             ANN, f"the-key-{number}", "digest", light_job(homes=("a",)), number + 2, rig.now
         )
@@ -636,15 +643,15 @@ def picking() -> tuple[Rig, str]:
     rid = rig.submit(pick="def pick(bids):\n    return []\n")
     for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
         assert not of_kind(rig.hear(site, bid(rid, offer(site, in_s))), m.Prepare)
-    (task,) = rig.picks
-    assert task.run.function == "pick"
-    assert [each["machine"] for each in task.run.arguments[0]] == ["b/m", "c/m", "a/m"]
+    (run,) = rig.picks
+    assert run.function == "pick"
+    assert [each["machine"] for each in run.arguments[0]] == ["b/m", "c/m", "a/m"]
     return rig, rid
 
 
 def picked(rig: Rig, rid: str, outcome: RunOutcome, att: int = 1) -> list[str]:
     """The script ends; return which sites are asked to promise."""
-    rig.coordinator.bids.picked(rid, att, outcome, rig.now)
+    rig.federation.bids.picked(rid, att, outcome, rig.now)
     return [site for site, _ in of_kind(rig.settle(), m.Prepare)]
 
 
@@ -716,7 +723,7 @@ def at_two_sites() -> tuple[Rig, str]:
 
 
 def start_ask(rig: Rig, rid: str, site: str, *, secret: str = "") -> list[tuple[str, m.Message]]:
-    secret = secret or rig.coordinator.starts.credentials.secret(rig.row(rid), site)
+    secret = secret or rig.federation.starts.credentials.secret(rig.row(rid), site)
     return rig.hear("asker", m.StartAsk(rid=rid, att=1, site=site, secret=secret))
 
 

@@ -8,6 +8,7 @@ from tests.protocol_support import DAY, T0, secret_of
 
 from kalends.broker.coordination.step_starts import AHEAD_MS, READY_MS
 from kalends.broker.coordination.views import view_of
+from kalends.broker.federation.wing import Federation
 from kalends.contract import messages as m
 from kalends.contract.versions import ServerVersion
 from kalends.core.jobs import JobRequest
@@ -254,7 +255,7 @@ def test_when_each_part_began_is_written_down_once() -> None:
         broker.receive("there", news(rid, 1, began_at=at))
     heir = Broker(broker.register, name="b")
     heir.receive("there", news(rid, 1, began_at=T0 - 5))
-    parts = heir.coordinator.steps.parts_of(heir.row(rid))
+    parts = heir.coordinator.wing(Federation).steps.parts_of(heir.row(rid))
     assert [part.began_at for part in parts] == [0, T0 - 7]
     heir.sent()
     assert ask(heir, rid, 0) == ["here", "there"], "they are told as they were"
@@ -263,7 +264,10 @@ def test_when_each_part_began_is_written_down_once() -> None:
 def test_its_user_sees_which_jobs_its_parts_are_and_where_they_run() -> None:
     broker = Broker()
     rid = reserved(broker)
-    parts_of, all_known = broker.coordinator.steps.parts_of, broker.coordinator.steps.all_known
+    parts_of, all_known = (
+        broker.coordinator.wing(Federation).steps.parts_of,
+        broker.coordinator.wing(Federation).steps.all_known,
+    )
     for number in (1, 0):
         assert not all_known(broker.row(rid))
         broker.receive(SITES[number], news(rid, number))
@@ -272,7 +276,12 @@ def test_its_user_sees_which_jobs_its_parts_are_and_where_they_run() -> None:
     ask(broker, rid, 0)
     ask(broker, rid, 1)
     assert parts_of(broker.row(rid)) == PARTS
-    assert Broker(broker.register, name="b").coordinator.steps.parts_of(broker.row(rid)) == PARTS
+    assert (
+        Broker(broker.register, name="b")
+        .coordinator.wing(Federation)
+        .steps.parts_of(broker.row(rid))
+        == PARTS
+    )
 
 
 def test_a_part_that_fails_has_the_reservation_cancelled_with_the_reason() -> None:
