@@ -28,7 +28,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.record import decision_record as r
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.calls import Call, CallFrame, Reply, UnreadCall

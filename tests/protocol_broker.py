@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import Operation, Record, Spec
 from kalends.broker.coordination.effects import Send
-from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.record.decision_record import Operation, Record, Spec
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.federation.wing import Federation
+from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.federation.parts.wing import FederationParts
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
@@ -77,7 +77,7 @@ class Broker:
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
             scripts=lambda script: scripts.get(script, ""),
-            wings=(Federation,),
+            wings=(FederationParts,),
         )
         self._first = 1_000 * (ord(name[0]) - 96)
         for site in SITES:

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import structs
 
 from kalends.batch.queue.offers import PlaceOffers
-from kalends.broker.coordination import solicitation
-from kalends.broker.coordination.decision_record import Permit, Record, Registered
-from kalends.broker.coordination.job_ends import JobEnds
-from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.record.decision_record import Permit, Record, Registered
 from kalends.broker.coordination.register_results import RegisterResults
-from kalends.broker.coordination.solicitation import Solicitation
-from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
+from kalends.broker.federation.parts import solicitation
+from kalends.broker.federation.parts.job_ends import JobEnds
+from kalends.broker.federation.parts.solicitation import Solicitation
+from kalends.broker.federation.parts.start_answers import StartAnswers
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict

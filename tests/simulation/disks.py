@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
 from kalends.contract.messages import Message
 from kalends.resource_servers.participation.claims.claim_sets import Fact

@@ -25,10 +25,10 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.trust.credentials import Credentials
+from kalends.broker.federation.parts.start_answers import StartAnswers
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.errors import Problem

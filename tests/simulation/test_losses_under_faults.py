@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record.views import view_of
 from kalends.contract import messages as m
 from kalends.notices.request_notice import RequestNotice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REMIND_EVERY_MS_MAX

@@ -20,7 +20,8 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.effects import CoordinatorEffects, Errand
+from kalends.broker.coordination.record.decision_record import (
     Ask,
     Assemble,
     Commit,
@@ -32,7 +33,6 @@ from kalends.broker.coordination.decision_record import (
     Telling,
     Unreadable,
 )
-from kalends.broker.coordination.effects import CoordinatorEffects, Errand
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.tickets import Tickets
 from kalends.broker.lives import store_trouble

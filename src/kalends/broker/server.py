@@ -11,7 +11,6 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.desk.agent_mailbox import AgentMailbox
-from kalends.broker.desk.booked_steps import step_of
 from kalends.broker.desk.notice_commands import NoticeCommands
 from kalends.broker.desk.priorities import PriorityGrants
 from kalends.broker.desk.request_commands import RequestCommands
@@ -19,9 +18,11 @@ from kalends.broker.desk.request_queries import Records
 from kalends.broker.desk.script_checks import ScriptChecks
 from kalends.broker.desk.scripts import Scripts
 from kalends.broker.federation.bid_metrics import watch_bids
+from kalends.broker.federation.booked_steps import step_of
 from kalends.broker.federation.job_commands import JobCommands
+from kalends.broker.federation.manager_calls import ManagerCalls
+from kalends.broker.federation.parts.wing import FederationParts
 from kalends.broker.federation.shell import FederationShell
-from kalends.broker.federation.wing import Federation
 from kalends.broker.lives.archive import Archive
 from kalends.broker.lives.replica import ReplicaLock
 from kalends.broker.metrics import Measures
@@ -30,7 +31,6 @@ from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.searches.availability_queries import AvailabilityQueries
 from kalends.broker.searches.searches import Searches
 from kalends.broker.service import BrokerService
-from kalends.broker.sites.manager_calls import ManagerCalls
 from kalends.broker.sites.reached_sites import reached_sites
 from kalends.broker.sites.site_link import SiteLink
 from kalends.broker.sites.site_passes import PassTerms, SitePasses
@@ -194,8 +194,8 @@ def build_broker(
     return application
 
 
-def _federation(service: BrokerService) -> Federation:
-    return service.coordinator.wing(Federation)
+def _federation(service: BrokerService) -> FederationParts:
+    return service.coordinator.wing(FederationParts)
 
 
 def replica_name(configuration: BrokerConfiguration) -> str:

@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.unsaid import refused_for
+from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.unsaid import refused_for
 from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.notice_delivery import NoticeDelivery
@@ -72,7 +72,7 @@ SOURCES_MAX: Final = 256
 
 
 class ServiceWing(Protocol):
-    """What the service calls of a wing, which is `machine` in the coordinator of each life."""
+    """A wing in the service; it is `machine` in the coordinator of each life."""
 
     @property
     def carriers(self) -> Carriers: ...

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker.coordination.decision_record import Record, Spec, encode_record
+from kalends.broker.coordination.record.decision_record import Record, Spec, encode_record
 from kalends.broker.lives.archive import Archive, is_settled
 from kalends.contract.messages import Want
 from kalends.core.intervals import Moment

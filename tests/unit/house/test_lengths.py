@@ -17,7 +17,7 @@ LONG_MODULES: Final = {
     "calendars/resource.py": "one calendar with all rules of its owner",
     "contract/calls.py": "all calls, and the table of them",
     "contract/messages.py": "all messages, and the table of them",
-    "broker/coordination/decision_record.py": "the record of a request, and all that is done to it",
+    "broker/coordination/record/decision_record.py": "the record of a request, and all that is done to it",
     "resource_servers/participation/claims/claim_table.py": "claims and calendars change together",
     "resource_servers/participation/participant.py": "the parts of a site, and everything that spans them",
     "scheduling/cluster.py": "what runs, what is free and what is reserved change together",

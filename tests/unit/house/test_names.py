@@ -27,7 +27,7 @@ TERMS: Final = {
     "checking", "planning", "scheduling", "serving", "testing",
     "molding", "packing", "polling", "shaking", "voting", "Molding", "Packing",
     "Booking", "Waiting", "Finding", "hearing", "Hearing",
-    "drawing", "ring", "Ending", "Nothing", "Ring", "Setting", "Warning",
+    "drawing", "ring", "Ending", "Nothing", "Ring", "Setting", "Warning", "wing", "Wing",
 }  # fmt: skip
 """Nouns that end in -ing: our rooms, terms of the field, what users are told of, plain English."""
 

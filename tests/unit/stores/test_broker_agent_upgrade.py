@@ -12,7 +12,13 @@ from typing import Final
 
 import pytest
 
-from kalends.broker.coordination.decision_record import Begin, Commit, Record, Spec, encode_record
+from kalends.broker.coordination.record.decision_record import (
+    Begin,
+    Commit,
+    Record,
+    Spec,
+    encode_record,
+)
 from kalends.core.errors import Conflict, StoreDamaged
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term

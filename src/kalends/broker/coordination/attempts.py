@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import hold_ran_out
-from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Record
+from kalends.broker.coordination.record.refusal_errors import hold_ran_out
+from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.core.intervals import Moment
 
 

@@ -16,24 +16,17 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.agent_dispatch import AgentDispatch
-from kalends.broker.coordination.agent_story import AgentStory
+from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.agents.agent_story import AgentStory
 from kalends.broker.coordination.attempts import Attempts
-from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
-from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.decision_record import Record, Registered
 from kalends.broker.coordination.effects import CoordinatorEffects, rid_of
-from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.fault_containment import FaultContainment
-from kalends.broker.coordination.hearing import Hearing
-from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
-from kalends.broker.coordination.owner_approvals import OwnerApprovals
-from kalends.broker.coordination.owner_reclaims import OwnerReclaims
+from kalends.broker.coordination.owners.owner_approvals import OwnerApprovals
+from kalends.broker.coordination.owners.owner_reclaims import OwnerReclaims
+from kalends.broker.coordination.owners.pending_reclaim import PendingReclaim
+from kalends.broker.coordination.owners.slot_losses import SlotLosses
 from kalends.broker.coordination.parts import (
     CoordinatorPart,
     followers,
@@ -41,18 +34,25 @@ from kalends.broker.coordination.parts import (
     owners_of_phases,
     takers,
 )
-from kalends.broker.coordination.pending_reclaim import PendingReclaim
-from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Record, Registered
+from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.register_results import RegisterResults
-from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.site_waits import SiteWaits
-from kalends.broker.coordination.slot_losses import SlotLosses
-from kalends.broker.coordination.slot_search import SlotSearch
+from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.search.site_waits import SiteWaits
+from kalends.broker.coordination.search.slot_search import SlotSearch
+from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.trust.credentials import Credentials
+from kalends.broker.coordination.trust.hearing import Hearing
+from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.coordination.user_calls import UserCalls
-from kalends.broker.coordination.waiting_lists import ListPlaces
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
+from kalends.broker.coordination.voting.negotiation import Negotiation
+from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
@@ -158,11 +158,12 @@ class Coordinator:
         )  # fmt: skip
         parts = (*kernel, *(part for wing in self._wings for part in wing.parts))
         self._parts = parts
-        self.ways = ways = owners_of_phases(parts)
+        self.phase_owners = phase_owners = owners_of_phases(parts)
         self.results = results = RegisterResults(
-            owner, table, log, in_flight, decide, prepare, lists, negotiation, self.attempts, ways, parts
+            owner, table, log, in_flight, decide, prepare, lists, negotiation, self.attempts,
+            phase_owners, parts,
         )  # fmt: skip
-        self.timeouts = Timeouts(table, deadlines, prepare, ways)
+        self.timeouts = Timeouts(table, deadlines, prepare, phase_owners)
         self.takers = takers(parts)
         self._followers = followers((*parts, results.part))
 
@@ -234,14 +235,14 @@ class Coordinator:
                 part.greeted(site)
         for case in list(self.cases.values()):
             self.table.at_work_on = case.rid
-            site_back = self.ways[case.phase].site_back
+            site_back = self.phase_owners[case.phase].site_back
             if site_back is None or site_back(case, hello, now):
                 self.timeouts.say_again(case, site)
 
     def site_forgot(self, site: str, now: Moment) -> None:
         """What `site` has promised may be gone: no attempt that counts on it goes on."""
         for case in list(self.cases.values()):
-            forgot = self.ways[case.phase].forgot
+            forgot = self.phase_owners[case.phase].forgot
             part = case.parts.get(site)
             if part is not None and forgot is not None:
                 self.table.at_work_on = case.rid

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kalends.broker.coordination.decision_record import Begin, Operation, Recover
+from kalends.broker.coordination.record.decision_record import Begin, Operation, Recover
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
 from kalends.core.intervals import Moment

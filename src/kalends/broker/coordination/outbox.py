@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
-from kalends.broker.coordination.decision_record import Operation
 from kalends.broker.coordination.effects import (
     CallResult,
     CoordinatorEffects,
@@ -14,6 +13,7 @@ from kalends.broker.coordination.effects import (
     Happened,
     Send,
 )
+from kalends.broker.coordination.record.decision_record import Operation
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
 from kalends.core.intervals import Moment

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from kalends.broker.coordination.decision_record import Operation, Record, Registered
-from kalends.broker.coordination.pending_reclaim import PendingReclaim
+from kalends.broker.coordination.owners.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase
+from kalends.broker.coordination.record.decision_record import Operation, Record, Registered
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -27,8 +27,8 @@ Follower = Callable[[Any, Registered, Moment], None]
 """Takes one operation on the register, and its durable result."""
 
 
-class Way(NamedTuple):
-    """What is called of a request in one of `phases`; None is not called."""
+class PhaseOwner(NamedTuple):
+    """Calls about a request in one of `phases`; None is not called."""
 
     phases: Sequence[Phase]
     resend: Callable[[Transaction, Branch], None] | None = None
@@ -53,23 +53,23 @@ class Way(NamedTuple):
     """Sites hold something, which is to be renewed."""
 
 
-NO_WAY: Final = Way(())
+UNOWNED: Final = PhaseOwner(())
 """That of phases in which nothing but an answer of the register leads on."""
 
 
 class CoordinatorPart(NamedTuple):
-    """What is called of one part; None is not called."""
+    """Calls of one part; None is not called."""
 
     handles: Sequence[tuple[type[m.Message], Handler]] = ()
     follows: Sequence[tuple[type, Follower]] = ()
-    ways: Sequence[Way] = ()
+    phases: Sequence[PhaseOwner] = ()
     begins: Callable[[Transaction, Moment], bool] | None = None
     """Begin an attempt. Return False if this is not the way of such a request."""
     greeted: Callable[[str], None] | None = None
     """This site is connected, whatever requests there are."""
     committed: Callable[[Transaction, Moment], None] | None = None
     closed: Callable[[Transaction, Moment], None] | None = None
-    ended: Callable[[Transaction], None] | None = None
+    ended: Callable[[Transaction], object] | None = None
     """The request is worked on no more."""
     gives_back: Callable[[PendingReclaim, Record, Moment], str] | None = None
     """An owner reclaims a place in a queue. Return the request that takes its place; "" if there is none."""
@@ -105,12 +105,12 @@ def followers(parts: Iterable[CoordinatorPart]) -> dict[type, list[Follower]]:
     return found
 
 
-def owners_of_phases(parts: Iterable[CoordinatorPart]) -> dict[Phase, Way]:
-    """Return the way that owns each phase. Raises `ValueError` if two own one."""
-    found: dict[Phase, Way] = dict.fromkeys(NEXT_PHASE, NO_WAY)
-    for way in (each for part in parts for each in part.ways):
-        for phase in way.phases:
-            if found[phase] is not NO_WAY:
-                raise ValueError(f"two ways own {phase}")
-            found[phase] = way
+def owners_of_phases(parts: Iterable[CoordinatorPart]) -> dict[Phase, PhaseOwner]:
+    """Return the owner of each phase. Raises `ValueError` if two parts own one."""
+    found: dict[Phase, PhaseOwner] = dict.fromkeys(NEXT_PHASE, UNOWNED)
+    for owner in (each for part in parts for each in part.phases):
+        for phase in owner.phases:
+            if found[phase] is not UNOWNED:
+                raise ValueError(f"two parts own {phase}")
+            found[phase] = owner
     return found

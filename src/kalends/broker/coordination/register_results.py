@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.attempts import Attempts
-from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.decision_record import Record, Registered, Unreadable
-from kalends.broker.coordination.event_log import EventLog
-from kalends.broker.coordination.negotiation import Negotiation
-from kalends.broker.coordination.parts import CoordinatorPart, Follower, Way, after
+from kalends.broker.coordination.parts import CoordinatorPart, Follower, PhaseOwner, after
 from kalends.broker.coordination.phases import Phase
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import key_reused
-from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Record, Registered, Unreadable
+from kalends.broker.coordination.record.event_log import EventLog
+from kalends.broker.coordination.record.refusal_errors import key_reused
+from kalends.broker.coordination.record.views import problem_of
+from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
-from kalends.broker.coordination.views import problem_of
-from kalends.broker.coordination.waiting_lists import ListPlaces
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
+from kalends.broker.coordination.voting.negotiation import Negotiation
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
 
@@ -41,7 +41,7 @@ class RegisterResults:
     lists: ListPlaces
     negotiation: Negotiation
     attempts: Attempts
-    ways: Mapping[Phase, Way]
+    phase_owners: Mapping[Phase, PhaseOwner]
     parts: Sequence[CoordinatorPart]
 
     @property
@@ -185,17 +185,17 @@ class RegisterResults:
 
     def _reread(self, case: Transaction, row: Record | None, now: Moment) -> None:
         """A site called us stale, or time passed: are we still the owner of a live attempt?"""
-        way = self.ways[case.phase]
-        if way.reread is not None:
-            way.reread(case, row, now)
+        owner = self.phase_owners[case.phase]
+        if owner.reread is not None:
+            owner.reread(case, row, now)
         if case.phase not in OPEN_PHASES:
             return
         if row is None or row.state != "open" or row.att != case.record.att:
             self.table.drop(case, row)
         elif case.stale:
             stale, case.stale = case.stale, set()
-            if way.stale is not None:
-                way.stale(case, stale, now)
+            if owner.stale is not None:
+                owner.stale(case, stale, now)
             else:
                 case.tries.unkept |= stale
                 self.negotiation.refused(case, (), now)

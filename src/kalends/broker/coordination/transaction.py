@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.hearing import SiteQuestion
-from kalends.broker.coordination.itinerary import Tour
+from kalends.broker.coordination.agents.itinerary import Tour
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
+from kalends.broker.coordination.record.decision_record import Record
+from kalends.broker.coordination.trust.hearing import SiteQuestion
 from kalends.broker.planning.needs import BarredNeeds
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
@@ -70,6 +70,11 @@ class Look:
     """Sites that were gone when they were to be asked for their slots."""
     approval: set[str] = field(default_factory=set)
     """Resources whose owners have to approve what this user books."""
+
+    @property
+    def silent(self) -> list[str]:
+        """The sites that have not answered."""
+        return sorted({asked.site for asked in self.queries.values()})
 
 
 @dataclass(slots=True)

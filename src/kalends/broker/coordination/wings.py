@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
-from kalends.broker.coordination.event_log import EventLog
-from kalends.broker.coordination.hearing import Hearing
-from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart
-from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.trust.credentials import Credentials
+from kalends.broker.coordination.trust.hearing import Hearing
+from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.coordination.user_calls import UserCalls
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.broker.planning.directory import Directory
 
 

@@ -15,8 +15,12 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.refusal_errors import check_not_over, key_reused, under_way
+from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.record.refusal_errors import (
+    check_not_over,
+    key_reused,
+    under_way,
+)
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.desk.changes import changed
 from kalends.broker.desk.digests import digest_of

@@ -8,9 +8,9 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Unreadable, decode_parts
-from kalends.broker.coordination.event_log import as_told
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record.decision_record import Record, Unreadable, decode_parts
+from kalends.broker.coordination.record.event_log import as_told
+from kalends.broker.coordination.record.views import view_of
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.contract.notice_calls import ChangeByOthers

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
-from kalends.broker.coordination.views import text_of_job
+from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.record.views import text_of_job
 from kalends.broker.desk.digests import digest_of
 from kalends.broker.desk.request_commands import RequestCommands
 from kalends.broker.desk.request_queries import Records, check_own
 from kalends.broker.desk.scripts import Scripts
+from kalends.broker.federation.parts.places_elsewhere import check_may_leave, elsewhere
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
@@ -43,7 +43,7 @@ class JobCommands:
         self._commands = commands
 
     async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
-        """Answers once a site has the job, or nobody can be found for it."""
+        """Answers once a site has the job, or no site can be found for it."""
         once = body.job.at_most_once or (body.redundant and not body.job.rerun)
         job = structs.replace(body.job, at_most_once=once)
         job.check(from_wire=True)

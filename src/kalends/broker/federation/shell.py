@@ -7,13 +7,13 @@ from typing import Final
 
 from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.referrals import Referral
 from kalends.broker.coordination.wings import Ground
 from kalends.broker.effect_runner import Carriers
-from kalends.broker.federation.wing import Federation
+from kalends.broker.federation.lost_sites import LostSites
+from kalends.broker.federation.parts.referrals import Referral
+from kalends.broker.federation.parts.wing import FederationParts
 from kalends.broker.lives.life import Life
 from kalends.broker.planning.directory import Directory
-from kalends.broker.sites.lost_sites import LostSites
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.register import job_starts
@@ -43,13 +43,13 @@ class FederationShell:
         self._lost_sites = LostSites(directory, lost_ms, logger)
         self.carriers: Carriers = {ScriptRun: run_script, Referral: refer}
 
-    def machine(self, ground: Ground) -> Federation:
-        return Federation(ground, bid_ms_max=self._bid_ms_max, lost=self._lost_sites.lost)
+    def machine(self, ground: Ground) -> FederationParts:
+        return FederationParts(ground, bid_ms_max=self._bid_ms_max, lost=self._lost_sites.lost)
 
     def begun(self, coordinator: Coordinator, store: BrokerStore) -> None:
         """A life begins: learn from the last jobs."""
         newest = store.read(job_starts.newest_ends, ENDS_RECALLED)
-        coordinator.wing(Federation).ends.recall(newest, ENDS_RECALLED)
+        coordinator.wing(FederationParts).ends.recall(newest, ENDS_RECALLED)
 
     def beat(self, life: Life, now: Moment) -> None:
         self._lost_sites.move_jobs(life, now)

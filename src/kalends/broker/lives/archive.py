@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Unreadable
+from kalends.broker.coordination.record.decision_record import Record, Unreadable
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger

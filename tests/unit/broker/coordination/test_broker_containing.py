@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.protocol_broker import WANTS, Broker
 
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.fault_containment import ASIDE_MAX
+from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.transaction import Transaction
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Unavailable

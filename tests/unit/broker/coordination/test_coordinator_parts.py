@@ -11,34 +11,34 @@ import pytest
 from tests.protocol_broker import Broker, hello
 
 from kalends.broker import coordination
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.decision_record import Registered
-from kalends.broker.coordination.job_ends import JobEnds
-from kalends.broker.coordination.negotiation import Negotiation
-from kalends.broker.coordination.owner_reclaims import OwnerReclaims
+from kalends.broker.coordination.owners.owner_reclaims import OwnerReclaims
 from kalends.broker.coordination.parts import (
-    NO_WAY,
+    UNOWNED,
     CoordinatorPart,
-    Way,
+    PhaseOwner,
     on,
     owners_of_phases,
     takers,
 )
 from kalends.broker.coordination.phases import NEXT_PHASE
-from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.solicitation import Solicitation
-from kalends.broker.coordination.start_answers import StartAnswers
-from kalends.broker.coordination.steps import Steps
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Registered
+from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.search.slot_search import SlotSearch
+from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.transaction_table import TransactionTable
-from kalends.broker.coordination.waiting_lists import ListPlaces
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
+from kalends.broker.coordination.voting.negotiation import Negotiation
+from kalends.broker.federation.parts.job_ends import JobEnds
+from kalends.broker.federation.parts.solicitation import Solicitation
+from kalends.broker.federation.parts.start_answers import StartAnswers
+from kalends.broker.federation.parts.steps import Steps
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
 
-MODULES: Final = sorted(Path(coordination.__file__).parent.glob("*.py"))
+MODULES: Final = sorted(Path(coordination.__file__).parent.rglob("*.py"))
 SHELLS: Final = {m.Known, m.Compared, m.Relocked}
 """Messages that the shell takes before the coordinator: what a register may have forgotten."""
 
@@ -67,12 +67,14 @@ def test_two_takers_of_a_message_are_an_error() -> None:
 
 
 def test_every_phase_in_which_sites_or_owners_are_waited_for_has_one_owner() -> None:
-    ways = Broker().coordinator.ways
-    assert ways.keys() == NEXT_PHASE.keys()
-    alone = {phase for phase, way in ways.items() if way is NO_WAY}
+    phase_owners = Broker().coordinator.phase_owners
+    assert phase_owners.keys() == NEXT_PHASE.keys()
+    alone = {phase for phase, owner in phase_owners.items() if owner is UNOWNED}
     assert alone == {"new", "committing", "raising", "closing", "over"}
-    with pytest.raises(ValueError, match="two ways own held"):
-        owners_of_phases([CoordinatorPart(ways=(Way(("held",)), Way(("asking", "held"))))])
+    with pytest.raises(ValueError, match="two parts own held"):
+        owners_of_phases(
+            [CoordinatorPart(phases=(PhaseOwner(("held",)), PhaseOwner(("asking", "held"))))]
+        )
 
 
 METHODS: Final[tuple[tuple[type, str], ...]] = (

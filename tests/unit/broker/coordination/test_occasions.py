@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from kalends.broker.coordination import occasions
-from kalends.broker.coordination.decision_record import Record, Spec, decode_record, encode_record
-from kalends.broker.coordination.places_elsewhere import elsewhere
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record import occasions
+from kalends.broker.coordination.record.decision_record import (
+    Record,
+    Spec,
+    decode_record,
+    encode_record,
+)
+from kalends.broker.coordination.record.views import view_of
+from kalends.broker.federation.parts.places_elsewhere import elsewhere
 from kalends.contract.calls import PlacedJob
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import ChangeByOthers

@@ -14,8 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import (
+    Record,
+    Registered,
+    Spec,
+    encode_record,
+)
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
@@ -60,7 +65,7 @@ def record_of(rid: str, key: str, owner: str = OWNERS[0], *, reservation: str = 
 
 
 class Twin:
-    """The table of `kalends.broker.coordination.decision_record`, word for word, on a dictionary."""
+    """The table of `kalends.broker.coordination.record.decision_record`, word for word, on a dictionary."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Record | None] = {}

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.believed_ends import believed_end
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.believed_ends import believed_end
+from kalends.broker.coordination.record.decision_record import (
     FORGOTTEN,
     GIVEN_UP,
     Assemble,

@@ -7,13 +7,13 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     NoteNodes,
     Record,
     Registered,
     encode_record,
 )
-from kalends.broker.coordination.occasions import on_nodes
+from kalends.broker.coordination.record.occasions import on_nodes
 from kalends.stores.sqlite.notice_table import post_notice
 from kalends.stores.sqlite.register.request_rows import registered, row
 
