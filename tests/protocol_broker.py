@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.effects import Send
-from kalends.broker.coordination.record.decision_record import Operation, Record, Spec
+from kalends.broker.coordination.record.decision_record import Operation, Record, Spec, StepJob
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.federation.parts.wing import FederationParts
@@ -112,7 +112,13 @@ class Broker:
             text, duration="60s", at=wants[0].start, now_s=self.now.wall_s, zone="UTC"
         )
         spec = Spec(
-            request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience, step=step
+            request,
+            text,
+            hold=hold_s > 0,
+            hold_s=hold_s,
+            wants=wants,
+            patience=patience,
+            what=StepJob(step) if step is not None else None,
         )
         rid = self.coordinator.calls.submit(
             user, key, digest, spec, ticket, self.now, replaces=replaces

@@ -93,7 +93,7 @@ def jobs_are_placed_before_the_vote() -> None:
 
     def at_once(self: PreparePhase, case: Any, now: Any) -> None:
         prepare(self, case, now)
-        if case.record.spec.job is not None and case.phase == "preparing":
+        if case.record.spec.placement is not None and case.phase == "preparing":
             self.commit(case, now)
 
     PreparePhase.prepare = at_once  # type: ignore[method-assign]

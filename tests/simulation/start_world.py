@@ -390,10 +390,13 @@ class StartWorld:
         before = request_rows.row(self.connection, old.rid) if old is not None else None
         running = isinstance(before, r.Record) and again and bool(before.started)
         spec = r.Spec(
-            request=REQUEST, running="there" if running else "no",
-            job=JobRequest(
-                machine="", limit_s=60, command=("true",), rerun=again,
-                at_most_once="once" in self.kinds[job],
+            request=REQUEST,
+            what=r.Placement(
+                job=JobRequest(
+                    machine="", limit_s=60, command=("true",), rerun=again,
+                    at_most_once="once" in self.kinds[job],
+                ),
+                running="there" if running else "no",
             ),
         )  # fmt: skip
         record = r.Record(

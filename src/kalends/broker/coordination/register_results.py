@@ -153,7 +153,8 @@ class RegisterResults:
         case.record.chosen = {}
         case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
         meanwhile = "the reservation was just changed or cancelled, or is not confirmed yet"
-        if case.record.spec.elsewhere:
+        place = case.record.spec.placement
+        if place is not None and place.elsewhere:
             meanwhile = "the job has just started, or was cancelled or placed elsewhere"
         error = Conflict(meanwhile, remedy="see `kalends show` for its state, then try again")
         self.prepare.close(case, error, "failed", now)

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.record.decision_record import Record, Spec, StepJob
 from kalends.broker.coordination.record.refusal_errors import (
     check_not_over,
     key_reused,
@@ -89,7 +89,7 @@ class RequestCommands:
             wants=wants or (),
             patience=body.patience,
             give_up_at=body.give_up_at,
-            step=step,
+            what=StepJob(step) if step is not None else None,
         )
         user = caller.principal.user
 
@@ -137,7 +137,7 @@ class RequestCommands:
                     f"it is {old.public_state}, but only a reservation can be changed",
                     request_id=old.reservation,
                 )
-            if old.spec.job is not None:
+            if old.spec.placement is not None:
                 raise Conflict(
                     "it is a job that waits in a queue, so it has no slot to change",
                     remedy="cancel it, and submit it again",

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.record.decision_record import Placement, Record, Spec
 from kalends.broker.coordination.record.views import text_of_job
 from kalends.broker.desk.digests import digest_of
 from kalends.broker.desk.request_commands import RequestCommands
@@ -86,9 +86,9 @@ class JobCommands:
             )  # fmt: skip
             text = text_of_job(term, [each.name for each in body.implementations])
             spec = Spec(
-                request=request, text=text, job=job, prefer=body.prefer, homes=body.homes,
+                request=request, text=text, what=Placement(job=job, prefer=body.prefer, homes=body.homes,
                 implementations=body.implementations, pick=body.pick, redundant=body.redundant,
-                by_limits=body.by_limits,
+                by_limits=body.by_limits),
             )  # fmt: skip
             return spec, None
 

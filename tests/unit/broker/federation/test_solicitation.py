@@ -15,7 +15,7 @@ from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.owners.owner_reclaims import ELSEWHERE_EVERY_MS
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.record.decision_record import Placement, Record, Spec
 from kalends.broker.coordination.record.views import text_of_job, view_of
 from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.coordination.voting.prepare_phase import PLACE_VOTE_MS_MAX
@@ -25,6 +25,7 @@ from kalends.broker.federation.parts.places_elsewhere import (
     check_may_leave,
     elsewhere,
     job_there,
+    placement_of,
 )
 from kalends.broker.federation.parts.referrals import Referral
 from kalends.broker.federation.parts.solicitation import BID_MS_MAX, DECISION_MS
@@ -143,9 +144,12 @@ class Rig:
             not_after=end_by,
         )  # fmt: skip
         spec = Spec(
-            request=request, redundant=redundant, prefer=preferences_in(prefer), homes=homes,
-            job=structs.replace(JOB, at_most_once=redundant or at_most_once, rerun=rerun),
-            implementations=implementations, pick=pick, by_limits=by_limits,
+            request=request,
+            what=Placement(
+                job=structs.replace(JOB, at_most_once=redundant or at_most_once, rerun=rerun),
+                redundant=redundant, prefer=preferences_in(prefer), homes=homes,
+                implementations=implementations, pick=pick, by_limits=by_limits,
+            ),
         )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
         self.sent = self.settle()
@@ -579,7 +583,8 @@ def light_job(homes: tuple[str, ...]) -> Spec:
     """A job so short that two of three sites are asked."""
     term = Term(units=1)
     request = Request(alternatives=(Alternative(terms=(term,)),), duration_s=1, not_before=T0)
-    return Spec(request=request, job=structs.replace(JOB, nodes=1, limit_s=1), homes=homes)
+    job = structs.replace(JOB, nodes=1, limit_s=1)
+    return Spec(request=request, what=Placement(job=job, homes=homes))
 
 
 LARGE = Implementation(
@@ -1062,7 +1067,7 @@ def test_an_environment_that_is_full_stays_as_it_is() -> None:
     full = {f"V{number}": "" for number in range(JOB_ENVIRONMENT_MAX)}
     job = structs.replace(JOB, rerun=True, environment=full)
     rig, rid = placed_at_b(rerun=True)
-    assert job_there(rig.row(rid).spec, job).environment == full
+    assert job_there(placement_of(rig.row(rid)), job).environment == full
 
 
 def test_a_request_is_changed_by_its_user_alone_whoever_else_may_see_it() -> None:

@@ -173,7 +173,7 @@ class OwnerReclaims:
             or record.state != "commit"
             or not (record.done and result.won)
             # A job that waits may start later than was foreseen.
-            or (record.spec.job is None and not recovery.concerns(_to_come(record, now)))
+            or (record.spec.placement is None and not recovery.concerns(_to_come(record, now)))
             or any(case.record.replaces == rid for case in self.table.cases.values())
         ):
             self._end_recovery(recovery)
@@ -186,7 +186,7 @@ class OwnerReclaims:
             recovery.taking_over = True
             self.outbox.write(r.Examine(rid, me, record.owner))
             return
-        if record.spec.job is not None:
+        if record.spec.placement is not None:
             self._give_back(recovery, record, now)
             return
         recovery.record = record

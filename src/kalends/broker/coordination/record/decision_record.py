@@ -78,10 +78,42 @@ COMMITTED: frozenset[RecordState] = frozenset({"commit", "cancelled", "replaced"
 """States in which the outcome of the record's attempt is commit, for ever."""
 
 
+class Placement(msgspec.Struct, frozen=True, omit_defaults=True, tag="place"):
+    """A place in a queue for `job`; the request says on what. See `kalends.contract.calls.PlaceJob`."""
+
+    job: JobRequest
+    implementations: tuple[Implementation, ...] = ()
+    prefer: tuple[PlacePreference, ...] = ()
+    homes: tuple[str, ...] = ()
+    pick: str = ""
+    redundant: bool = False
+    by_limits: bool = False
+    elsewhere: tuple[str, ...] = ()
+    """Sites where it is not wanted: it has its place there until it has another."""
+    running: Literal["no", "there", "lost", "not-started"] = "no"
+    """Whether it has started at one of these; whether that one is lost; whether it could not start there."""
+    sooner_than: int = 0
+    """It keeps its place unless another one starts before this (seconds UTC); 0: whenever it does."""
+    restarts: int = 0
+    """At how many places it has started before."""
+
+    @property
+    def asks_first(self) -> bool:
+        """Whether the job asks the register before it starts."""
+        return self.job.at_most_once or self.job.rerun
+
+
+class StepJob(msgspec.Struct, frozen=True, tag="step"):
+    """Jobs that run in step in the slots."""
+
+    step: Step
+
+
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """The request; `wants` are given when they are fixed from the start.
 
-    `agent` is the agent as it was named, `script` the hash of its script at that moment.
+    `agent` is the agent as it was named, `script` the hash of its script at that moment. `what` is more than
+    slots, if it is given.
     """
 
     request: Request
@@ -91,30 +123,20 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     wants: tuple[Want, ...] = ()
     agent: str = ""
     script: str = ""
-    job: JobRequest | None = None
-    """It is a job that wants a place in a queue: `request` says on what."""
-    implementations: tuple[Implementation, ...] = ()
-    prefer: tuple[PlacePreference, ...] = ()
-    homes: tuple[str, ...] = ()
-    pick: str = ""
-    redundant: bool = False
-    by_limits: bool = False
-    """How a job is placed, as in `kalends.contract.calls.PlaceJob`."""
-    step: Step | None = None
-    """What runs in step in the slots."""
-    elsewhere: tuple[str, ...] = ()
-    """Sites where it is not wanted: it has its place there until it has another."""
-    running: Literal["no", "there", "lost", "not-started"] = "no"
-    """Whether it has started at one of these; whether that one is lost; whether it could not start there."""
-    sooner_than: int = 0
-    """It keeps its place unless another one starts before this (seconds UTC); 0: whenever it does."""
-    restarts: int = 0
-    """At how many places it has started before."""
+    what: Placement | StepJob | None = None
     by_others: ChangeByOthers | None = None
     """It is a change that is asked for by others than its user."""
     patience: Patience = "held"
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
+
+    @property
+    def placement(self) -> Placement | None:
+        return self.what if isinstance(self.what, Placement) else None
+
+    @property
+    def step(self) -> Step | None:
+        return self.what.step if isinstance(self.what, StepJob) else None
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -217,14 +239,14 @@ class Record(msgspec.Struct, omit_defaults=True):
     @property
     def asks_first(self) -> bool:
         """Whether it is a job that asks the register before it starts."""
-        job = self.spec.job
-        return job is not None and (job.at_most_once or job.rerun)
+        place = self.spec.placement
+        return place is not None and place.asks_first
 
     @property
     def may_start_twice(self) -> bool:
         """Whether it is a job of which another may run, somewhere, at the same time."""
-        job = self.spec.job
-        return job is not None and job.rerun and not job.at_most_once
+        place = self.spec.placement
+        return place is not None and place.job.rerun and not place.job.at_most_once
 
     @property
     def may_start(self) -> bool:
@@ -241,7 +263,7 @@ class Record(msgspec.Struct, omit_defaults=True):
         """Whether it is a job of which nothing has begun, by the word of its site, and nothing will there."""
         return (
             self.state == "commit"
-            and self.spec.job is not None
+            and self.spec.placement is not None
             and self.ended is not None
             and self.ended.end == "not-started"
             and self.started != FORGOTTEN

@@ -59,7 +59,8 @@ def on_close(record: Record, now: Moment, *, released: bool) -> tuple[RequestNot
     """Return what its user is told when it is given up: `released` is what its user, or another, wanted."""
     if released:
         return on_cancel(record)
-    if record.spec.running == "not-started" or record.spec.sooner_than:
+    place = record.spec.placement
+    if place is not None and (place.running == "not-started" or place.sooner_than):
         # Its site has told how it ended, and that stands; or it keeps the better place.
         return ()
     if (made := record.spec.by_others) is not None and made.made == "placed-elsewhere":

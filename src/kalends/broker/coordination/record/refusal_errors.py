@@ -90,7 +90,7 @@ def check_not_over(record: Record, now_s: int) -> None:
 
     A job may still wait, or run, after the time that was foreseen.
     """
-    over = record.spec.job is None and all(want.end <= now_s for want in record.wants)
+    over = record.spec.placement is None and all(want.end <= now_s for want in record.wants)
     if record.state == "commit" and over:
         raise Conflict(
             "the reservation has ended, and time that has passed cannot be given back",

@@ -98,7 +98,7 @@ class DecidePhase:
 
     def forgotten(self, case: Transaction, part: Branch, now: Moment) -> None:
         """A place in a queue cannot be locked again there, only be given up: that is enough."""
-        if case.record.spec.job is None:
+        if case.record.spec.placement is None:
             return
         if case.phase == "cancelling":
             part.done = True

@@ -228,7 +228,7 @@ class Negotiation:
         if case is None or (part := case.parts.get(site)) is None:
             return
         if case.phase in ("preparing", "telling"):
-            if case.record.spec.job is not None and set(part.hold_ids) & set(renewed.lost):
+            if case.record.spec.placement is not None and set(part.hold_ids) & set(renewed.lost):
                 self._fell_back(case, part, now)
             return
         if not set(part.surplus) & set(renewed.kept):

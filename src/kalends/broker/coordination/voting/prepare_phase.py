@@ -232,10 +232,11 @@ class PreparePhase:
             self.log.add(case, "changed", f"to {to}", now)
         else:
             self.log.add(case, "reserved", "", now)
-        places = tuple(case.parts) if record.asks_first else ()
+        place, places = record.spec.placement, tuple(case.parts) if record.asks_first else ()
         op = r.Commit(
             case.rid, record.att, record.replaces, r.encode_record(record), places,
-            elsewhere=bool(record.spec.elsewhere), running=record.spec.running in ("there", "lost"),
+            elsewhere=place is not None and bool(place.elsewhere),
+            running=place is not None and place.running in ("there", "lost"),
             again=record.may_start_twice, notices=occasions.on_commit(record, now),
         )  # fmt: skip
         self.table.write(case, op)
@@ -338,7 +339,7 @@ class PreparePhase:
 
     def vote_ms_max(self, case: Transaction) -> int:
         """Return for how long the votes of its sites are waited for."""
-        if case.record.spec.job is not None:
+        if case.record.spec.placement is not None:
             return PLACE_VOTE_MS_MAX
         sites = (self.directory.sites.get(site) for site in case.parts)
         told_ms = max((site.vote_ms for site in sites if site is not None), default=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kalends.broker.coordination.record.decision_record import Record
-from kalends.broker.federation.parts.places_elsewhere import job_there
+from kalends.broker.federation.parts.places_elsewhere import job_there, placement_of
 from kalends.broker.federation.parts.referrals import OwnChoice
 from kalends.broker.federation.parts.user_pick import UserPick
 from kalends.contract import messages as m
@@ -35,16 +35,17 @@ class BidRound:
     """The site of the second best offer: it keeps its place until the winner has voted."""
 
     def question(
-        self, record: Record, job: JobRequest, site: str, *, secret: str, coords: tuple[str, ...],
+        self, record: Record, site: str, *, secret: str, coords: tuple[str, ...],
         hold_ms: int,
     ) -> m.Solicit:  # fmt: skip
         """Return the question to `site` for the machines of this round."""
-        machines = self.machines[site]
+        machines, place = self.machines[site], placement_of(record)
+        job = place.job
         return m.Solicit(
             rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
-            job=job_there(record.spec, job), machines=machines,
+            job=job_there(place, job), machines=machines,
             jobs={
-                each: job_there(record.spec, self.jobs[each])
+                each: job_there(place, self.jobs[each])
                 for each in machines
                 if self.jobs[each] != job
             },

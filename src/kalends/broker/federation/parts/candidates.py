@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kalends.broker.coordination.record.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.federation.parts.places_elsewhere import placement_of
 from kalends.broker.planning.directory import Directory
 from kalends.core.attributes import described, matches
 from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
@@ -83,9 +84,9 @@ class Candidates:
 
     def homes(self, case: Transaction, bidders: Mapping[str, Bidder], now: Moment) -> list[str]:
         """Return the sites that are asked in any case: of a virtual site one that is reached by it."""
-        homes = [site for site in case.record.spec.homes if site in bidders]
+        homes = [site for site in placement_of(case.record).homes if site in bidders]
         draw = draw_of(case.rid, case.record.att)
-        for virtual in case.record.spec.homes:
+        for virtual in placement_of(case.record).homes:
             reached = [
                 each
                 for site, each in bidders.items()
@@ -97,17 +98,17 @@ class Candidates:
 
     def job_on(self, case: Transaction, info: ResourceInfo) -> JobRequest | None:
         """Return the job as it would run on a machine; None where no implementation of it fits."""
-        spec = case.record.spec
-        if not spec.implementations or spec.job is None:
-            return spec.job
+        place = placement_of(case.record)
+        if not place.implementations:
+            return place.job
         return first_to_end(
-            spec.job, spec.implementations, described(info), info.capacity,
+            place.job, place.implementations, described(info), info.capacity,
             lambda name: self.learned_share(case, info.name, name).share,
         )  # fmt: skip
 
     def learned_share(self, case: Transaction, machine: str, implementation: str) -> LearnedShare:
         """Return what share of its limit the job is expected to run on `machine` in an implementation."""
-        if case.record.spec.by_limits:
+        if placement_of(case.record).by_limits:
             return UNKNOWN
         site = split_resource(machine)[0]
         return self.learned.learned(case.record.user, site, implementation)
@@ -119,7 +120,7 @@ class Candidates:
 
     def preference_s(self, case: Transaction, machine: str) -> int:
         """Return how many seconds of waiting `machine` is worth to the job's user; 0 for one that is gone."""
-        info, prefer = self.directory.resources.get(machine), case.record.spec.prefer
+        info, prefer = self.directory.resources.get(machine), placement_of(case.record).prefer
         return worth_s(prefer, described(info)) if info is not None and prefer else 0
 
     def absent(self, case: Transaction) -> list[Refusal]:
@@ -127,7 +128,7 @@ class Candidates:
 
         Of a site that was not there since this broker has started nothing is known.
         """
-        left = case.record.spec.elsewhere
+        left = placement_of(case.record).elsewhere
         sites = self.directory.sites.items()
         unseen = [self._away(name) for name, each in sites if not each.epoch and name not in left]
         lacks = [
@@ -147,7 +148,7 @@ class Candidates:
         """Return the error of a request for which no site can be asked."""
         if refusals := (*case.tries.shunned.values(), *self.lacks(case)):
             return error_of(refusals)
-        if case.record.spec.elsewhere:
+        if placement_of(case.record).elsewhere:
             return NotFound(
                 "this broker knows no other such machine: the job stays where it is",
                 where="job",
@@ -162,7 +163,7 @@ class Candidates:
     def _wanted(self, case: Transaction) -> list[tuple[str, ResourceInfo]]:
         """Return the machines with the attributes that are asked for, where it has no place yet, by site."""
         attributes = term_of(case).attributes
-        left = case.record.spec.elsewhere
+        left = placement_of(case.record).elsewhere
         return [
             (site, info)
             for site, machines in sorted(self.directory.machines.items())
@@ -173,11 +174,11 @@ class Candidates:
 
     def _why_not(self, case: Transaction, site: str, info: ResourceInfo) -> Refusal | None:
         if self.job_on(case, info) is None:
-            names = ", ".join(each.name for each in case.record.spec.implementations)
+            names = ", ".join(each.name for each in placement_of(case.record).implementations)
             detail = f"none of the implementations fits it: {names}"
             return Refusal(where=info.name, code=RefusalCode.NO_PLACE, detail=detail)
         units = term_of(case).units
-        if info.capacity < units and not case.record.spec.implementations:
+        if info.capacity < units and not placement_of(case.record).implementations:
             detail = f"{units} nodes, of which it has {info.capacity}"
             return Refusal(where=info.name, code=RefusalCode.TOO_MUCH, detail=detail)
         return None if self.directory.is_up(site) else self._away(site)

@@ -63,7 +63,7 @@ class JobEnds:
         """Answer, unless something else has to be known first: where it starts, or that it was committed."""
         if row is None or row.state not in r.COMMITTED:
             return
-        if row.spec.job is None or op.site not in row.chosen:
+        if row.spec.placement is None or op.site not in row.chosen:
             self.ground.hearing.complain(op.site, "reports the end of a job that it never had", now)
             return
         if row.ended is None and row.may_start:

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.record.decision_record import FORGOTTEN, Record, Spec
+from kalends.broker.coordination.record.decision_record import FORGOTTEN, Placement, Record, Spec
 from kalends.broker.coordination.user_calls import NO_TICKET, UserCalls
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import Conflict
@@ -45,37 +45,45 @@ def elsewhere(
     in any case: it goes there, or anywhere, only if it starts sooner.
     """
     spec, started = record.spec, bool(record.started)
+    place = placement_of(record)
     if record.could_not_start:
         # Where it could not start before it would not start now: each site has one try.
-        before = spec.elsewhere if spec.running == "not-started" else ()
+        before = place.elsewhere if place.running == "not-started" else ()
         failed = (record.started,) if record.started else record.chosen
-        return structs.replace(
-            spec, elsewhere=tuple(sorted({*before, *failed})), running="not-started",
-            by_others=by_others, sooner_than=0,
-        )  # fmt: skip
-    return structs.replace(
-        spec,
-        elsewhere=tuple(sorted(record.chosen)),
-        running="no" if not started else "lost" if lost else "there",
-        restarts=spec.restarts + started,
-        by_others=by_others,
-        sooner_than=record.placed.late_start if back_to and record.placed is not None else 0,
-        homes=tuple(dict.fromkeys((*spec.homes, back_to))) if back_to else spec.homes,
-    )
+        place = structs.replace(
+            place, elsewhere=tuple(sorted({*before, *failed})), running="not-started", sooner_than=0
+        )
+    else:
+        place = structs.replace(
+            place,
+            elsewhere=tuple(sorted(record.chosen)),
+            running="no" if not started else "lost" if lost else "there",
+            restarts=place.restarts + started,
+            sooner_than=record.placed.late_start if back_to and record.placed is not None else 0,
+            homes=tuple(dict.fromkeys((*place.homes, back_to))) if back_to else place.homes,
+        )
+    return structs.replace(spec, what=place, by_others=by_others)
 
 
-def latest_start(spec: Spec, now: Moment) -> int:
+def placement_of(record: Record) -> Placement:
+    """Return what the request of a job asks for."""
+    place = record.spec.placement
+    assert place is not None, f"{record.rid} is no job"
+    return place
+
+
+def latest_start(place: Placement, now: Moment) -> int:
     """Return by when a place has to be had (seconds UTC); 0: whenever."""
-    if spec.sooner_than:
-        return spec.sooner_than - GAIN_S
-    return now.wall_s + SOON_S if spec.running == "there" else 0
+    if place.sooner_than:
+        return place.sooner_than - GAIN_S
+    return now.wall_s + SOON_S if place.running == "there" else 0
 
 
-def job_there(spec: Spec, job: JobRequest) -> JobRequest:
+def job_there(place: Placement, job: JobRequest) -> JobRequest:
     """Return `job` as a site gets it: one that may start again asks before it does, and counts its starts."""
     if not job.rerun:
         return job
-    environment = {**job.environment, RESTARTS: str(spec.restarts)}
+    environment = {**job.environment, RESTARTS: str(place.restarts)}
     if len(environment) > JOB_ENVIRONMENT_MAX:
         environment = job.environment
     return structs.replace(job, at_most_once=True, environment=environment)
@@ -105,7 +113,7 @@ def submit_elsewhere(
 def check_may_leave(record: Record) -> None:
     """Raise `Conflict` for what is no job, has no place or has ended, or must not start again."""
     id = record.reservation
-    if record.spec.job is None:
+    if record.spec.placement is None:
         raise Conflict(
             "it is not a job", remedy="kalends move ID --to TIME moves it", request_id=id
         )
@@ -120,7 +128,7 @@ def check_may_leave(record: Record) -> None:
             remedy="cancel it, and submit it again with --at-most-once or --rerun",
             request_id=id,
         )
-    if record.started and not record.spec.job.rerun:
+    if record.started and not record.spec.placement.job.rerun:
         raise Conflict(
             f"it has started at {record.started}, and was not submitted with --rerun",
             request_id=id,

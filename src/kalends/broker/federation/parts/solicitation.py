@@ -34,7 +34,7 @@ from kalends.broker.federation.parts.bid_order import (
 )
 from kalends.broker.federation.parts.bid_round import BidRound
 from kalends.broker.federation.parts.candidates import Candidates, Fitting
-from kalends.broker.federation.parts.places_elsewhere import latest_start
+from kalends.broker.federation.parts.places_elsewhere import latest_start, placement_of
 from kalends.broker.federation.parts.referrals import Referral
 from kalends.broker.federation.parts.site_managers import SiteManagers
 from kalends.broker.federation.parts.user_pick import (
@@ -48,7 +48,6 @@ from kalends.contract.messages import Want
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of, split_resource
 from kalends.core.intervals import Moment
-from kalends.core.jobs import JobRequest
 from kalends.core.refusals import error_of
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
@@ -102,17 +101,17 @@ class Solicitation:
 
     def begins(self, case: Transaction, now: Moment) -> bool:
         """Ask for bids for a job."""
-        job = case.record.spec.job
-        if job is not None:
-            self.solicit(case, job, now)
-        return job is not None
+        if case.record.spec.placement is None:
+            return False
+        self.solicit(case, now)
+        return True
 
     @property
     def experience(self) -> Experience:
         """Experience with sites, from their bids."""
         return self.candidates.experience
 
-    def solicit(self, case: Transaction, job: JobRequest, now: Moment) -> None:
+    def solicit(self, case: Transaction, now: Moment) -> None:
         """Ask sites for places: the second best of the attempt before, else those that seem best."""
         if case.cancel_wanted:
             self.ground.prepare.close(case, None, "released", now)
@@ -136,13 +135,12 @@ class Solicitation:
             homes = self.candidates.homes(case, bidders, now)
             choices = self.rounds[case.rid].choices
             asked = self.managers.refer(case, choices, asked, homes, bidders, now)
-        self._ask(case, job, asked, fitting, now)
+        self._ask(case, asked, fitting, now)
         self._set_deadline(case, self.bid_ms_max)
 
     def _ask(
         self,
         case: Transaction,
-        job: JobRequest,
         sites: Sequence[str],
         fitting: Fitting,
         now: Moment,
@@ -158,7 +156,7 @@ class Solicitation:
             case.parts[site] = Branch(site, ())
             self.experience.asked(site, now)
             self.tally.of(site).asked += 1
-            self._send(case, job, site)
+            self._send(case, site)
 
     def _set_deadline(self, case: Transaction, after_ms: float) -> None:
         """Look again `after_ms` from the first question; sooner while managers are waited for."""
@@ -184,9 +182,8 @@ class Solicitation:
             self.decide(case, now)
 
     def _ask_and_go_on(self, case: Transaction, sites: Sequence[str], now: Moment) -> None:
-        if (job := case.record.spec.job) is not None:
-            self._ask(case, job, sites, self.candidates.fitting(case), now)
-            self._go_on(case, now)
+        self._ask(case, sites, self.candidates.fitting(case), now)
+        self._go_on(case, now)
 
     def site_back(self, case: Transaction, hello: m.Hello, now: Moment) -> bool:
         """A site is connected: a job for which there was nobody to ask tries again."""
@@ -202,15 +199,14 @@ class Solicitation:
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
-        job = case.record.spec.job
-        if job is not None and part.site not in self.rounds[case.rid].bids:
-            self._send(case, job, part.site)
+        if part.site not in self.rounds[case.rid].bids:
+            self._send(case, part.site)
 
-    def _send(self, case: Transaction, job: JobRequest, site: str) -> None:
+    def _send(self, case: Transaction, site: str) -> None:
         secret = self.ground.credentials.secret(case.record, site)
         coords = self.ground.identity.coords
         question = self.rounds[case.rid].question(
-            case.record, job, site, secret=secret, coords=coords, hold_ms=self._hold_ms
+            case.record, site, secret=secret, coords=coords, hold_ms=self._hold_ms
         )
         self.ground.outbox.send(site, question)
 
@@ -288,8 +284,8 @@ class Solicitation:
         """Ask the best to promise; without an offer the attempt is over."""
         bidding = self.rounds[case.rid]
         asked, bids = list(case.parts), bidding.bids
-        spec = case.record.spec
-        within = Within(spec.request.not_after, latest_start(spec, now))
+        latest = latest_start(placement_of(case.record), now)
+        within = Within(case.record.spec.request.not_after, latest)
         silent = [site for site in asked if site not in bids]
         if bidding.pick is None and now.monotonic_ms >= bidding.asked_ms + self.bid_ms_max:
             # Who was released before does not answer, and is not to blame.
@@ -331,7 +327,7 @@ class Solicitation:
         bids = bidding.bids
         best = {each.site: each.resource for each in reversed(ranked)}
         sites = list(dict.fromkeys(each.site for each in ranked))
-        redundant = case.record.spec.redundant
+        redundant = placement_of(case.record).redundant
         winners = sites[: REDUNDANT_PLACES if redundant else 1]
         # The next attempt of a redundant job begins anew: it wants more than one place again.
         bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
@@ -350,11 +346,11 @@ class Solicitation:
 
     def _asks_script(self, case: Transaction, ranked: Sequence[OfferedPlace], now: Moment) -> bool:
         """Have the user's script order the offers, if there is one; False where it was asked before."""
-        spec, bidding = case.record.spec, self.rounds[case.rid]
-        if not spec.pick or bidding.pick is not None or len(ranked) < 2:
+        place, bidding = placement_of(case.record), self.rounds[case.rid]
+        if not place.pick or bidding.pick is not None or len(ranked) < 2:
             return False
         bidding.pick = UserPick(now.monotonic_ms)
-        run = pick_run(case.record.user, spec.pick, ranked, bidding.jobs, self._through)
+        run = pick_run(case.record.user, place.pick, ranked, bidding.jobs, self._through)
         self.ground.outbox.ask(run, partial(self.picked, case.rid, case.record.att))
         case.phase_deadline_ms = now.monotonic_ms + PICK_MS_MAX
         self.ground.deadlines.schedule(case)

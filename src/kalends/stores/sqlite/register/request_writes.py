@@ -171,7 +171,7 @@ def _may_leave(old: Record, op: Commit) -> bool:
         return old.could_not_start
     if old.started in (None, FORGOTTEN) or bool(old.started) != op.running:
         return False
-    return not op.running or (old.spec.job is not None and old.spec.job.rerun)
+    return not op.running or (old.spec.placement is not None and old.spec.placement.job.rerun)
 
 
 def _close(connection: sqlite3.Connection, op: Close) -> Registered:
@@ -289,7 +289,7 @@ def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
 def _replace_forgotten(connection: sqlite3.Connection, old: Record) -> None:
     """Replace what has been replaced before; a job that may run again may have started by then."""
     connection.execute("update request set state = 'replaced', done = 1 where rid = ?", (old.rid,))
-    if old.started == "" and old.spec.job is not None and old.spec.job.rerun:
+    if old.started == "" and old.spec.placement is not None and old.spec.placement.job.rerun:
         connection.execute(
             "update start set site = iif(places like '%,%', ?, places) where rid = ?",
             (FORGOTTEN, old.rid),
