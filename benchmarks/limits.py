@@ -28,7 +28,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.register import request_writes
 from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import codec

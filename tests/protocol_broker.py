@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import Operation, Record, Spec
 from kalends.broker.coordination.effects import Send
-from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.record.decision_record import Operation, Record, Spec, StepJob
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.federation.parts.wing import FederationParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.register import request_reads, request_writes
 from kalends.broker.register.broker_store import SCHEMA
@@ -77,6 +78,7 @@ class Broker:
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
             scripts=lambda script: scripts.get(script, ""),
+            wings=(FederationParts,),
         )
         self._first = 1_000 * (ord(name[0]) - 96)
         for site in SITES:
@@ -111,7 +113,13 @@ class Broker:
             text, duration="60s", at=wants[0].start, now_s=self.now.wall_s, zone="UTC"
         )
         spec = Spec(
-            request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience, step=step
+            request,
+            text,
+            hold=hold_s > 0,
+            hold_s=hold_s,
+            wants=wants,
+            patience=patience,
+            what=StepJob(step) if step is not None else None,
         )
         rid = self.coordinator.calls.submit(
             user, key, digest, spec, ticket, self.now, replaces=replaces

@@ -26,8 +26,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decision_record import Registered
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Registered
 from kalends.broker.register import request_writes
 from kalends.calendars import Limit
 from kalends.contract import messages as m

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from kalends.broker.coordination.decision_record import Spec
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record.decision_record import Spec
+from kalends.broker.coordination.record.views import view_of
 from kalends.broker.planning.planner import fixed_wants
 from kalends.broker.register import request_reads, request_rows
 from kalends.contract import calls, reclaim_calls

@@ -19,10 +19,10 @@ from typing import Any, Final
 from benchmarks.contenders.demand import Order, Scenario
 from benchmarks.contenders.network import Leg, Network, Server
 from benchmarks.contenders.scheme import Booked, Losses, Reply, given_back
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import Spec
-from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Spec
+from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
 from kalends.broker.register import request_reads, request_writes

@@ -100,7 +100,8 @@ def _least_free(steps: Sequence[tuple[int, int, int]], start: int, end: int) -> 
 def together(rankings: Sequence[Sequence[int]]) -> list[int]:
     """The starts in all `rankings`, best first: least sum of places, then earliest.
 
-    So a broker chooses among what agents hold at several sites (`kalends.broker.coordination.agent_choice`).
+    So a broker chooses among what agents hold at several sites
+    (`kalends.broker.coordination.agents.agent_choice`).
     """
     places = [{start: place for place, start in enumerate(ranking)} for ranking in rankings]
     shared = set(places[0]).intersection(*places[1:])

@@ -11,7 +11,7 @@ import msgspec
 
 from kalends.broker import service
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import Unreadable
+from kalends.broker.coordination.record.decision_record import Unreadable
 from kalends.broker.desk import notice_delivery
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler

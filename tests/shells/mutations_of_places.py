@@ -10,13 +10,13 @@ import msgspec
 from msgspec import structs
 
 from kalends.batch.queue.offers import PlaceOffers
-from kalends.broker.coordination import solicitation
-from kalends.broker.coordination.decision_record import Permit, Record, Registered
-from kalends.broker.coordination.job_ends import JobEnds
-from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.record.decision_record import Permit, Record, Registered
 from kalends.broker.coordination.register_results import RegisterResults
-from kalends.broker.coordination.solicitation import Solicitation
-from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
+from kalends.broker.federation.parts import solicitation
+from kalends.broker.federation.parts.job_ends import JobEnds
+from kalends.broker.federation.parts.solicitation import Solicitation
+from kalends.broker.federation.parts.start_answers import StartAnswers
 from kalends.broker.register import job_starts, request_rows, request_writes
 from kalends.contract import codec
 from kalends.contract import messages as m
@@ -89,7 +89,7 @@ def jobs_are_placed_before_the_vote() -> None:
 
     def at_once(self: PreparePhase, case: Any, now: Any) -> None:
         prepare(self, case, now)
-        if case.record.spec.job is not None and case.phase == "preparing":
+        if case.record.spec.placement is not None and case.phase == "preparing":
             self.commit(case, now)
 
     PreparePhase.prepare = at_once  # type: ignore[method-assign]
@@ -233,14 +233,14 @@ def a_late_bid_wins() -> None:
     heard = Solicitation.heard
 
     def too_late(self: Solicitation, site: str, bid: Any, now: Any) -> None:
-        case = self.table.cases.get(bid.rid)
+        case, bidding = self.ground.table.cases.get(bid.rid), self.rounds.get(bid.rid)
         late = (
             case is not None
             and case.record.placed
             and case.phase not in ("bidding", "solicit")
             and bid.offers
         )
-        if late and site in case.bidding.machines:
+        if late and bidding is not None and site in bidding.machines:
             offer = bid.offers[0]
             case.record.placed = structs.replace(
                 case.record.placed, machine=offer.machine, number=offer.job, start_by=offer.start_by

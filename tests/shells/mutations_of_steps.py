@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     Assemble,
     GiveUp,
     Registered,
     encode_parts,
 )
-from kalends.broker.coordination.step_starts import StepStarts
+from kalends.broker.federation.parts.step_starts import StepStarts
 from kalends.broker.register import job_starts, request_writes
 from kalends.resource_servers.jobs.step_gate import StepGate
 from tests.shells.mutations import mutation

@@ -215,5 +215,5 @@ def _may_start(facility: Facility, broker: str, command: tuple[str, ...], site: 
     return any(
         permitted.get(rid) == site
         for rid, row in books.rows(facility, broker).items()
-        if tuple(row.body["spec"]["job"]["command"]) == command
+        if tuple(row.body["spec"]["what"]["job"]["command"]) == command
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.record.decision_record import Record
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError

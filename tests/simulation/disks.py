@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
 from kalends.broker.register import lives, request_writes
 from kalends.broker.register.broker_store import SCHEMA

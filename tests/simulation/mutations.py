@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
-from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
+from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval

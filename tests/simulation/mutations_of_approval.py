@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.negotiation import Negotiation
-from kalends.broker.coordination.owner_approvals import OwnerApprovals
+from kalends.broker.coordination.owners.owner_approvals import OwnerApprovals
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.voting.negotiation import Negotiation
 from kalends.contract.owner_words import refusal_of
 from kalends.core.refusals import error_of
 from kalends.resource_servers.participation.claims.claims import Claims

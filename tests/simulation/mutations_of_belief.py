@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kalends.broker.coordination.hearing import Hearing
-from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.trust.hearing import Hearing
+from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver

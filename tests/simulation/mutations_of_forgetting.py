@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval

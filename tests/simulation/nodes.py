@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.federation.parts.wing import FederationParts
 from kalends.broker.lives.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
@@ -496,6 +497,7 @@ class BrokerNode(Node):
             owner_alive=self._leases.alive,
             scripts={SCRIPT_HASH: SCRIPT}.get,
             certain=lambda: self.recognition.is_certain(self.now().monotonic_ms),
+            wings=(FederationParts,),
         )
         self.memories = Memories()
         self.reconciler = Reconciler(

@@ -25,10 +25,10 @@ from itertools import count
 from random import Random
 from typing import Any, Final
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.start_answers import StartAnswers
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.trust.credentials import Credentials
+from kalends.broker.federation.parts.start_answers import StartAnswers
 from kalends.broker.register import lives, request_rows, request_writes
 from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
@@ -389,10 +389,13 @@ class StartWorld:
         before = request_rows.row(self.connection, old.rid) if old is not None else None
         running = isinstance(before, r.Record) and again and bool(before.started)
         spec = r.Spec(
-            request=REQUEST, running="there" if running else "no",
-            job=JobRequest(
-                machine="", limit_s=60, command=("true",), rerun=again,
-                at_most_once="once" in self.kinds[job],
+            request=REQUEST,
+            what=r.Placement(
+                job=JobRequest(
+                    machine="", limit_s=60, command=("true",), rerun=again,
+                    at_most_once="once" in self.kinds[job],
+                ),
+                running="there" if running else "no",
             ),
         )  # fmt: skip
         record = r.Record(

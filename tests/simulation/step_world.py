@@ -18,9 +18,9 @@ from collections import Counter
 from functools import partial
 from typing import Any, Final
 
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.step_starts import StepStarts
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.federation.parts.step_starts import StepStarts
 from kalends.broker.register import request_writes
 from kalends.contract import messages as m
 from kalends.core.identifiers import request_id

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.record.decision_record import Spec
 from kalends.contract.calls import RequestView
 from kalends.contract.messages import Want
 from tests.simulation.clocks import EPOCH_S

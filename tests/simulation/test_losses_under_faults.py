@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record.views import view_of
 from kalends.broker.register import notice_table
 from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.contract import messages as m

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.step_starts import StepStarts
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.federation.parts.step_starts import StepStarts
 from kalends.broker.register import job_starts, request_writes
 from tests.simulation.start_world import soak
 from tests.simulation.step_world import StepSite, StepWorld

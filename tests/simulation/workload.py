@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.record.decision_record import Spec
 from kalends.contract.calls import Patience, RequestView
 from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, NotFound

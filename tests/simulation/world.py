@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, Protocol
 
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.record.decision_record import Record
+from kalends.broker.coordination.record.views import view_of
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.views import view_of
 from kalends.calendars import AccessList, AccessRule, ResourceCalendar, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
 from kalends.core.resources import ResourceInfo

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN
 
-from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.record.decision_record import Spec
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal
 from kalends.core.language import parse_request

@@ -12,17 +12,16 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Coroutine,
     Iterable,
     Mapping,
     Sequence,
 )
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.effects import CoordinatorEffects, Errand
+from kalends.broker.coordination.record.decision_record import (
     Ask,
     Assemble,
     Commit,
@@ -34,9 +33,6 @@ from kalends.broker.coordination.decision_record import (
     Telling,
     Unreadable,
 )
-from kalends.broker.coordination.effects import CoordinatorEffects
-from kalends.broker.coordination.referrals import Referral
-from kalends.broker.coordination.user_pick import PickTask
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.tickets import Tickets
 from kalends.broker.lives import store_trouble
@@ -66,12 +62,8 @@ READS: Final = (Read, Examine, Ask)
 """Operations that leave nothing behind that the register could forget."""
 
 
-async def _run_none(job: ScriptRun) -> RunOutcome:
-    return RunOutcome("sandbox-unavailable", detail="this broker runs no scripts")
-
-
-async def _refer_none(question: Referral) -> tuple[str, ...] | None:
-    return None
+Carriers = Mapping[type, Callable[[Any], Awaitable[object]]]
+"""Who is asked what a wing wants to know, by the type of the question."""
 
 
 class EffectRunner:
@@ -87,6 +79,8 @@ class EffectRunner:
         tickets: Tickets,
         events: EventRing,
         measures: Measures,
+        carriers: Carriers,
+        noticed: Callable[[], None],
         *,
         alarm: Callable[[str], None],
         tell_unreadable: Callable[[Iterable[Unreadable]], None],
@@ -99,6 +93,8 @@ class EffectRunner:
         self._tickets = tickets
         self._events = events
         self._measures = measures
+        self._carriers = carriers
+        self._noticed = noticed
         self._alarm = alarm
         self._tell_unreadable = tell_unreadable
         self._position = 0
@@ -111,14 +107,7 @@ class EffectRunner:
         self._timer_due_ms = 0
         self._store_timer: asyncio.TimerHandle | None = None
         self._quiet: asyncio.Event | None = None
-        self._answering: set[asyncio.Task[None]] = set()
-        """Scripts and managers of virtual sites that were asked something."""
-        self.run_script: Callable[[ScriptRun], Awaitable[RunOutcome]] = _run_none
-        """What runs scripts that order bids; set by who has such an engine."""
-        self.refer: Callable[[Referral], Awaitable[tuple[str, ...] | None]] = _refer_none
-        """What asks managers of virtual sites; set by who knows some."""
-        self.noticed: Callable[[], None] = lambda: None
-        """Told that there are notices in the register; set by who delivers them."""
+        self._errands: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
         """A life begins."""
@@ -184,7 +173,7 @@ class EffectRunner:
             self.send(site, message)
         for send in effects.sends:
             self._say(send.to, send.message)
-        self._tell(effects)
+        self._tell(effects, life)
         self._keep_time(life.coordinator)
         if self._quiet is not None and self._is_quiet():
             self._quiet.set()
@@ -201,7 +190,7 @@ class EffectRunner:
             life.store.writer.submit(operations, registered, self._lives.fail)
             self._watch_store()
 
-    def _tell(self, effects: CoordinatorEffects) -> None:
+    def _tell(self, effects: CoordinatorEffects, life: Life) -> None:
         """Answer callers, publish events, raise alarms, and count."""
         for answer in effects.answers:
             self._tickets.end(answer.ticket, answer.view)
@@ -214,33 +203,18 @@ class EffectRunner:
                 self._measures.happened.labels(happened.event.kind).inc()
         for alarm in effects.alarms:
             self._alarm(alarm)
-        for pick in effects.picks:
-            self._answer_by(self._run_pick(pick))
-        for referral in effects.referrals:
-            self._answer_by(self._ask_manager(referral))
+        for errand in effects.errands:
+            task = asyncio.create_task(self._carry(errand, life))
+            self._errands.add(task)
+            task.add_done_callback(self._errands.discard)
         for code in effects.runs:
             self._measures.agent_runs.labels(code).inc()
 
-    def _answer_by(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._answering.add(task)
-        task.add_done_callback(self._answering.discard)
-
-    async def _ask_manager(self, referral: Referral) -> None:
-        """Ask a virtual site; the coordinator has stopped waiting for it when it takes too long."""
-        ways = await self.refer(referral)
-        life = self._lives.current
-        if life is not None:
-            bids = life.coordinator.bids
-            self.step(lambda: bids.referred(referral, ways, self._lives.moment()))
-
-    async def _run_pick(self, pick: PickTask) -> None:
-        """Run a script; the coordinator has stopped waiting for it when it takes too long."""
-        outcome = await self.run_script(pick.run)
-        life = self._lives.current
-        if life is not None:
-            bids = life.coordinator.bids
-            self.step(lambda: bids.picked(pick.rid, pick.att, outcome, self._lives.moment()))
+    async def _carry(self, errand: Errand, life: Life) -> None:
+        """Ask the outside; the coordinator has stopped waiting for it when it takes too long."""
+        answer = await self._carriers[type(errand.question)](errand.question)
+        if self._lives.current is life:
+            self.step(lambda: errand.answered(answer, self._lives.moment()))
 
     def send(self, site: str, message: m.Message) -> None:
         links = self._links()
@@ -304,7 +278,7 @@ class EffectRunner:
                 self._tell_unreadable((result.unreadable,))
         self.carry_out()
         if any(isinstance(each.operation, Telling) and each.operation.notices for each in mine):
-            self.noticed()
+            self._noticed()
         for result in mine:
             if not isinstance(result.operation, Ask | Permit | Assemble | GiveUp):
                 continue

@@ -9,14 +9,10 @@ from typing import Final, get_args
 from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
-from kalends.federation.bid_tally import BidTally
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import Committed
 
 BATCH_BUCKETS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 20_000)
-
-OUTCOMES: Final = ("asked", "bid", "late", "silent", "chosen", "placed")
-"""Counts of `SiteCounts`."""
 
 
 class Measures:
@@ -52,20 +48,6 @@ class Measures:
         up = metrics.gauge("kalends_site_up", "1 while the site is connected.", ("site",))
         for site in directory.sites:
             up.labels(site).set_function(partial(_is_up, directory, site))
-        self._bids = metrics.gauge(
-            "kalends_bids", "Answers to questions for bids, since the start.", ("site", "outcome")
-        )
-        self._refused = metrics.gauge(
-            "kalends_bids_refused", "Questions for bids that were refused.", ("site",)
-        )
-        self._sites = tuple(directory.sites)
-
-    def watch_bids(self, tally: Callable[[], BidTally]) -> None:
-        """Show what `tally` gives whenever the metrics are read."""
-        for site in self._sites:
-            for outcome in OUTCOMES:
-                self._bids.labels(site, outcome).set_function(partial(_bids, tally, site, outcome))
-            self._refused.labels(site).set_function(partial(_refused, tally, site))
 
     def committed(self, committed: Committed) -> None:
         self._batch.observe(committed.operations)
@@ -78,11 +60,3 @@ def _count(cases: Callable[[], Mapping[str, Transaction]], phase: Phase) -> floa
 
 def _is_up(directory: Directory, site: str) -> float:
     return float(directory.is_up(site))
-
-
-def _bids(tally: Callable[[], BidTally], site: str, outcome: str) -> float:
-    return float(getattr(tally().of(site), outcome))
-
-
-def _refused(tally: Callable[[], BidTally], site: str) -> float:
-    return float(tally().of(site).refused.total())

@@ -12,12 +12,17 @@ from aiohttp import web
 
 from kalends.broker.desk.agent_mailbox import AgentMailbox
 from kalends.broker.desk.notice_commands import NoticeCommands
-from kalends.broker.desk.notice_delivery import NoticeDelivery
 from kalends.broker.desk.priorities import PriorityGrants
 from kalends.broker.desk.request_commands import RequestCommands
 from kalends.broker.desk.request_queries import Records
 from kalends.broker.desk.script_checks import ScriptChecks
 from kalends.broker.desk.scripts import Scripts
+from kalends.broker.federation.bid_metrics import watch_bids
+from kalends.broker.federation.booked_steps import step_of
+from kalends.broker.federation.job_commands import JobCommands
+from kalends.broker.federation.manager_calls import ManagerCalls
+from kalends.broker.federation.parts.wing import FederationParts
+from kalends.broker.federation.shell import FederationShell
 from kalends.broker.lives.archive import Archive
 from kalends.broker.lives.replica import ReplicaLock
 from kalends.broker.metrics import Measures
@@ -28,7 +33,6 @@ from kalends.broker.register.broker_store import BrokerStore
 from kalends.broker.searches.availability_queries import AvailabilityQueries
 from kalends.broker.searches.searches import Searches
 from kalends.broker.service import BrokerService
-from kalends.broker.sites.manager_calls import ManagerCalls
 from kalends.broker.sites.reached_sites import reached_sites
 from kalends.broker.sites.site_link import SiteLink
 from kalends.broker.sites.site_passes import PassTerms, SitePasses
@@ -37,6 +41,7 @@ from kalends.contract.versions import KNOWN, own_version
 from kalends.core.intervals import Moment
 from kalends.core.requests import Request
 from kalends.rim.redirects import refused_redirects
+from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
 from kalends.serving.auth.callers import Caller, split_listen
 from kalends.serving.auth.peer_auth import server_proofs, trust_for
@@ -80,28 +85,9 @@ def build_broker(
     metrics = Metrics(role="broker", name=configuration.name, version=version)
     service: BrokerService
     measures = Measures(metrics, directory, lambda: service.cases)
+    watch_bids(metrics, directory.sites, lambda: _federation(service).bids.tally)
     watch_clock(metrics, lambda: bool(service.clock_watch.doubt))
-    service = BrokerService(
-        replica=replica,
-        coords=_coords(configuration),
-        open_store=lambda: BrokerStore.open(
-            configuration.store, configuration.name, measures.committed
-        ),
-        directory=directory,
-        open_per_user_max=configuration.limits.open_per_principal_max,
-        bid_ms_max=int(configuration.bid_s_max * 1_000),
-        lost_ms=int(configuration.lost_s * 1_000),
-        logger=logger,
-        measures=measures,
-        moment=moment,
-    )
-    notices = NoticeDelivery(
-        configuration.notices, service.lives, service.leases,
-        reported=service.alarms.report, logger=logger, metrics=metrics,
-    )  # fmt: skip
-    service.notices = notices
-    service.runner.noticed = notices.beat
-    measures.watch_bids(lambda: service.coordinator.bids.tally)
+    alarms = Alarms(logger, measures.alarms.inc)
     proofs = server_proofs(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
     )
@@ -113,12 +99,32 @@ def build_broker(
         {site.name: site.url for site in configuration.sites if site.members},
         proofs, trust, speaks, logger,
     )  # fmt: skip
-    service.runner.refer = managers.refer
-
+    checks = ScriptChecks(configuration.agents, logger, alarms.tell)
+    federation = FederationShell(
+        directory,
+        bid_ms_max=int(configuration.bid_s_max * 1_000),
+        lost_ms=int(configuration.lost_s * 1_000),
+        run_script=checks.run,
+        refer=managers.refer,
+        logger=logger,
+    )
+    service = BrokerService(
+        replica=replica,
+        coords=_coords(configuration),
+        open_store=lambda: BrokerStore.open(
+            configuration.store, configuration.name, measures.committed
+        ),
+        directory=directory,
+        open_per_user_max=configuration.limits.open_per_principal_max,
+        wings=(federation,),
+        notices=configuration.notices,
+        alarms=alarms,
+        logger=logger,
+        metrics=metrics,
+        measures=measures,
+        moment=moment,
+    )
     grants = PriorityGrants(configuration.priority)
-
-    checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
-    service.runner.run_script = checks.run
     searches = Searches(directory, logger)
     terms = PassTerms(configuration.name, configuration.key, configuration.pass_s)
     passes = SitePasses(terms, sites, clock)
@@ -128,12 +134,12 @@ def build_broker(
         lambda: service.lives.current.store if service.lives.current else None, moment, logger,
     )  # fmt: skip
 
-    async def running(application: web.Application) -> AsyncIterator[None]:
+    async def serving(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)
         try:
             await checks.start()
             async with aiohttp.ClientSession(trace_configs=[refused_redirects()]) as http:
-                service.links = {
+                links = {
                     site.name: SiteLink(
                         site.name,
                         site.url,
@@ -149,14 +155,14 @@ def build_broker(
                     for site in sites
                 }
                 managers.begin(http)
-                await service.start()
-                links = [asyncio.create_task(link.run()) for link in service.links.values()]
-                links.append(asyncio.create_task(archive.run()))
+                await service.start(links)
+                running = [asyncio.create_task(link.run()) for link in links.values()]
+                running.append(asyncio.create_task(archive.run()))
                 yield
                 await service.stop(QUIET_S_MAX)
-                for link in links:
-                    link.cancel()
-                await asyncio.gather(*links, return_exceptions=True)
+                for each in running:
+                    each.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
         finally:
             await searches.close()
             await checks.stop()
@@ -167,7 +173,7 @@ def build_broker(
         name=configuration.name,
         version=speaks,
         handlers=_handlers(
-            configuration, version, service, clock, checks, grants, searches, notices, passes
+            configuration, version, service, clock, checks, grants, searches, passes
         ),
         authenticator=authenticator_of(configuration, service.alarms.report),
         metrics=metrics,
@@ -184,8 +190,12 @@ def build_broker(
         audit=configuration.audit_place,
     )
     application[RULES] = grants.prepared
-    application.cleanup_ctx.append(running)
+    application.cleanup_ctx.append(serving)
     return application
+
+
+def _federation(service: BrokerService) -> FederationParts:
+    return service.coordinator.wing(FederationParts)
 
 
 def replica_name(configuration: BrokerConfiguration) -> str:
@@ -201,13 +211,16 @@ def _handlers(
     checks: ScriptChecks,
     grants: PriorityGrants,
     searches: Searches,
-    notices: NoticeDelivery,
     passes: SitePasses,
 ) -> dict[str, Handler]:
-    records = Records(service, clock)
+    records = Records(service, clock, lambda record: _federation(service).steps.parts_of(record))
     scripts = Scripts(service, checks)
-    commands = RequestCommands(service, records, scripts, grants)
-    addresses = NoticeCommands(service, notices.office)
+    commands = RequestCommands(
+        service, records, scripts, grants, step_of,
+        lambda record: _federation(service).steps.all_known(record),
+    )  # fmt: skip
+    jobs = JobCommands(service, records, scripts, commands)
+    addresses = NoticeCommands(service, service.notices.office)
     mailbox = AgentMailbox(service, records, scripts)
 
     def polls(request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
@@ -216,9 +229,9 @@ def _handlers(
 
     availability = AvailabilityQueries(
         service.directory, service.site_queries, clock, searches, polls,
-        lambda: service.coordinator.bids.experience,
-        lambda: service.coordinator.bids.tally,
-        lambda: service.coordinator.bids.candidates.learned,
+        lambda: _federation(service).bids.experience,
+        lambda: _federation(service).bids.tally,
+        lambda: _federation(service).bids.candidates.learned,
         lambda ids: service.store.read_slowly(
             lambda connection: request_reads.reservations_of(connection, ids)
         ),
@@ -251,8 +264,8 @@ def _handlers(
         "calendar": availability.calendar,
         "find": availability.find,
         "book": commands.book,
-        "job_place": commands.place,
-        "job_place_elsewhere": commands.place_elsewhere,
+        "job_place": jobs.place,
+        "job_place_elsewhere": jobs.place_elsewhere,
         "by_key": records.by_key,
         "list": records.list,
         "show": records.show,

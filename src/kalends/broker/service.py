@@ -12,17 +12,19 @@ import random
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Final, TypeVar
+from functools import partial
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar
 
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.solicitation import BID_MS_MAX
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.unsaid import refused_for
+from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.unsaid import refused_for
+from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.notice_delivery import NoticeDelivery
 from kalends.broker.desk.tickets import Tickets
-from kalends.broker.effect_runner import EffectRunner
+from kalends.broker.effect_runner import Carriers, EffectRunner
 from kalends.broker.lives import store_trouble
 from kalends.broker.lives.heart import Heart
 from kalends.broker.lives.life import STUCK_S, Life, Lives
@@ -31,7 +33,7 @@ from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.register import job_starts, lives, script_table
+from kalends.broker.register import lives, script_table
 from kalends.broker.register.broker_store import (
     BrokerStore,
     LeaseRenewal,
@@ -43,7 +45,6 @@ from kalends.broker.register.broker_store import (
 from kalends.broker.searches.site_queries import FIRST_QUERY_ID, SiteQueries
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.broker.sites.inquiries import Inquiries
-from kalends.broker.sites.lost_sites import LostSites
 from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract import proofs
@@ -55,13 +56,12 @@ from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
+from kalends.serving.configuration import BrokerNotices
 from kalends.serving.logs import Logger
+from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import StoreFailed
 
 T = TypeVar("T")
-
-ENDS_RECALLED: Final = 2_000
-"""How many recent jobs a starting broker learns from; reading them takes a fraction of a second."""
 
 RESIGN_S_MAX: Final = 2.0
 """At a stop the lease is given back if the store takes that; else it runs out by itself."""
@@ -70,11 +70,26 @@ SOURCES_MAX: Final = 256
 """Scripts that are at hand without a look into the store: at most 8 MiB."""
 
 
+class ServiceWing(Protocol):
+    """A wing in the service; it is `machine` in the coordinator of each life."""
+
+    @property
+    def carriers(self) -> Carriers: ...
+
+    def machine(self, ground: Ground) -> Wing: ...
+
+    def begun(self, coordinator: Coordinator, store: BrokerStore) -> None:
+        """A life begins."""
+
+    def beat(self, life: Life, now: Moment) -> None:
+        """The heart has beaten, and the register has forgotten nothing."""
+
+
 class BrokerService:
     """One replica of a broker. Made, used and stopped on one event loop.
 
     `open_store` opens the store; `replica` is this replica's name on it; `coords` are where sites
-    may inquire; `moment` reads the clocks.
+    may inquire; `wings` bring further parts; `moment` reads the clocks.
     """
 
     def __init__(
@@ -85,9 +100,11 @@ class BrokerService:
         open_store: Callable[[], Coroutine[None, None, BrokerStore]],
         directory: Directory,
         open_per_user_max: int,
-        bid_ms_max: int = BID_MS_MAX,
-        lost_ms: int = 0,
+        wings: Sequence[ServiceWing] = (),
+        notices: BrokerNotices | None = None,
+        alarms: Alarms,
         logger: Logger,
+        metrics: Metrics,
         measures: Measures,
         moment: Callable[[], Moment] = moment,
     ) -> None:
@@ -97,7 +114,7 @@ class BrokerService:
         self.links: Mapping[str, SiteLink] = {}
         self.measures = measures
         self.logical_clock = LogicalClock()
-        self.alarms = Alarms(logger, measures.alarms.inc)
+        self.alarms = alarms
         self.clock_watch = ClockWatch(moment, self.alarms.reporter("clock"))
         self.events = EventRing(0)
         self.leases = Leases()
@@ -105,16 +122,16 @@ class BrokerService:
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.memories = Memories()
         self.draining = False
-        self.notices: NoticeDelivery | None = None
-        """Set by who configures it."""
         self.lives = Lives(logger, self._life_failed, moment)
         self._coords = coords
         self._replica = replica
         self._open_store = open_store
         self._open_per_user_max = open_per_user_max
-        self._bid_ms_max = bid_ms_max
+        self._wings = wings
         self._sources: dict[str, str] = {}
-        self._lost_sites = LostSites(directory, lost_ms, logger)
+        self.notices = NoticeDelivery(
+            notices, self.lives, self.leases, reported=alarms.report, logger=logger, metrics=metrics
+        )
         self.heart = Heart(
             self.lives, self.leases, self.memories, logger,
             begin=self._begin, lease=self._lease, look_at_clock=self.clock_watch.now,
@@ -128,14 +145,16 @@ class BrokerService:
         self.runner = EffectRunner(
             self.lives, lambda: self.links, self.memories, self.comparisons, self.inquiries,
             self.tickets, self.events, measures,
+            {kind: carry for wing in wings for kind, carry in wing.carriers.items()}, self.notices.beat,
             alarm=self.alarms.tell, tell_unreadable=self.heart.tell_unreadable,
         )  # fmt: skip
         self.site_queries = SiteQueries(self.runner.send)
 
     # Life
 
-    async def start(self) -> None:
-        """Begin from the store; raises what its opening raises."""
+    async def start(self, links: Mapping[str, SiteLink] = MappingProxyType({})) -> None:
+        """Begin from the store, with `links` to the sites; raises what its opening raises."""
+        self.links = links
         await self._begin()
         self.heart.start()
 
@@ -148,8 +167,7 @@ class BrokerService:
         self.runner.stop_watching()
         await self.heart.stop()
         self.runner.stop_timer()
-        if self.notices is not None:
-            await self.notices.close()
+        await self.notices.close()
         life = self.lives.end()
         self.runner.give_up_waiting(store_trouble.LOST, store_trouble.unusable())
         if life is not None:
@@ -196,16 +214,15 @@ class BrokerService:
             new_rid=lambda now: request_id(now.wall_ms, secrets.randbits(74)),
             jitter=random.random,
             open_per_user_max=self._open_per_user_max,
-            bid_ms_max=self._bid_ms_max,
             owner_alive=self.leases.alive,
             scripts=lambda script: (
                 self._sources.get(script) or store.read(script_table.source_of, script)
             ),
             certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
-            lost=self._lost_sites.lost,
+            wings=[wing.machine for wing in self._wings],
         )
-        newest = store.read(job_starts.newest_ends, ENDS_RECALLED)
-        coordinator.ends.recall(newest, ENDS_RECALLED)
+        for wing in self._wings:
+            wing.begun(coordinator, store)
         coordinator.calls.draining = self.draining
         self.lives.begin(Life(name, store, coordinator, recognition))
         self.logger.info("broker_begins", owner=owner)
@@ -217,8 +234,7 @@ class BrokerService:
     def _life_failed(self) -> None:
         """Answer all waiting callers, reopen the links, and let the heart begin the next life."""
         self.runner.fail()
-        if self.notices is not None:
-            self.notices.end_life()
+        self.notices.end_life()
         for link in self.links.values():
             link.drop()
         self.heart.wake()
@@ -227,9 +243,9 @@ class BrokerService:
         self.comparisons.beat()
         life = self.lives.current
         if life is not None and life.recognition.is_certain(self.moment().monotonic_ms):
-            self.step(lambda: self._lost_sites.move_jobs(life, self.moment()))
-        if self.notices is not None:
-            self.notices.beat()
+            for wing in self._wings:
+                self.step(partial(wing.beat, life, self.moment()))
+        self.notices.beat()
         self.stir()
 
     # For the calls of users

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.support.generated_messages import values_of
 
-from kalends.broker.coordination.hearing import (
+from kalends.broker.coordination.trust.hearing import (
     SiteQuestion,
     complaint_about,
     complaint_about_view,
 )
-from kalends.broker.coordination.unsaid import refused_for
+from kalends.broker.coordination.trust.unsaid import refused_for
 from kalends.broker.planning.directory import SiteEntry
 from kalends.contract import agreement
 from kalends.contract import messages as m

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from tests import effort
 
 from kalends.agents.sandbox.language_only import LanguageOnly
-from kalends.broker.coordination.agent_choice import Need, best_choice
+from kalends.broker.coordination.agents.agent_choice import Need, best_choice
 from kalends.calendars import ResourceCalendar
 from kalends.contract.calls import CalendarView, RequestView
 from kalends.core import limits

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker.coordination.decision_record import Record, Spec, encode_record
+from kalends.broker.coordination.record.decision_record import Record, Spec, encode_record
 from kalends.broker.lives.archive import Archive, is_settled
 from kalends.broker.register import request_reads
 from kalends.broker.register.broker_store import BrokerStore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kalends.broker.desk.booked_steps import step_of
+from kalends.broker.federation.booked_steps import step_of
 from kalends.contract.calls import Book
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest

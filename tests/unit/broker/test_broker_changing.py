@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.broker.register.test_register import RIDS, record_of
 
-from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.record.decision_record import Record, Spec
 from kalends.broker.desk.changes import changed_request, changed_wants
 from kalends.broker.planning.planner import fixed_wants
 from kalends.contract.calls import Change

@@ -18,6 +18,7 @@ from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.register.broker_store import BrokerStore
 from kalends.broker.service import BrokerService
+from kalends.serving.alarms import Alarms
 from kalends.serving.metrics import Metrics
 
 WAIT_S = 20.0
@@ -32,7 +33,8 @@ async def beating(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         structlog.WriteLogger(io.StringIO()),
         processors=[structlog.processors.format_exc_info, structlog.processors.JSONRenderer()],
     )
-    measures = Measures(Metrics(role="broker", name="npaci", version="1"), sites, dict)
+    metrics = Metrics(role="broker", name="npaci", version="1")
+    measures = Measures(metrics, sites, dict)
     service = BrokerService(
         replica="npaci-1",
         coords=(),
@@ -41,7 +43,9 @@ async def beating(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         ),
         directory=sites,
         open_per_user_max=10,
+        alarms=Alarms(logger, measures.alarms.inc),
         logger=logger,
+        metrics=metrics,
         measures=measures,
     )
     await service.start()

@@ -16,7 +16,7 @@ LONG_MODULES: Final = {
     "batch/queue/flow.py": "what follows from each fact of a queue, a method each",
     "calendars/resource.py": "one calendar with all rules of its owner",
     "contract/messages.py": "all messages, and the table of them",
-    "broker/coordination/decision_record.py": "the record of a request, and all that is done to it",
+    "broker/coordination/record/decision_record.py": "the record of a request, and all that is done to it",
     "resource_servers/journal/site_store.py": "the statements of one file, beside its schema",
     "resource_servers/participation/claims/claim_table.py": "claims and calendars change together",
     "resource_servers/participation/participant.py": "the parts of a site, and everything that spans them",

@@ -17,16 +17,18 @@ SHARED: Final = {
     "Ask": "an operation of the register, as traces of the protocol tell it, and an order to an agent",
     "Cancel": "a message, and the register's operation before it; traces tell both",
     "Finish": "a call, and the register's operation that ends a request; traces tell it",
+    "Ground": "what a wing stands on, at either protocol machine",
     "Reclaim": "a message and a call, both public",
     "Send": "the effect of either protocol machine, which know nothing of each other",
+    "Wing": "parts that are plugged into either protocol machine",
 }
 """Names of classes that stand in several modules, and why."""
 
 TERMS: Final = {
     "checking", "planning", "scheduling", "serving", "testing",
     "molding", "packing", "polling", "shaking", "voting", "Molding", "Packing",
-    "Booking", "Waiting", "Finding", "hearing", "Hearing", "Wing",
-    "drawing", "ring", "Ending", "Nothing", "Ring", "Setting", "Warning",
+    "Booking", "Ending", "Finding", "Hearing", "Nothing", "Ring", "Setting", "Waiting", "Warning", "Wing",
+    "drawing", "hearing", "ring", "wing",
 }  # fmt: skip
 """Nouns that end in -ing: our rooms, terms of the field, what users are told of, plain English."""
 

@@ -5,38 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.agent_dispatch import AgentDispatch
-from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import hold_ran_out
-from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.solicitation import Solicitation
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Record
+from kalends.broker.coordination.record.refusal_errors import hold_ran_out
+from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.core.intervals import Moment
 
 
 @dataclass(eq=False)
 class Attempts:
-    """Begins attempts for the replica `owner`; `left_alone` tells which requests it must not touch."""
+    """Attempts of the replica `owner`, each by `begin`; it must not touch requests that are `left_alone`."""
 
     owner: str
     table: TransactionTable
     in_flight: RequestsInFlight
     prepare: PreparePhase
-    agents: AgentDispatch
-    search: SlotSearch
-    bids: Solicitation
+    begin: Callable[[Transaction, Moment], None]
     left_alone: Callable[[str], bool]
-
-    def begin(self, case: Transaction, now: Moment) -> None:
-        """Ask for bids for a job; send the agent, if it has something to choose; else search for slots."""
-        if case.record.spec.job is not None:
-            self.bids.solicit(case, case.record.spec.job, now)
-        elif case.record.asks_owner or not self.agents.tour(case, now):
-            self.search.begin(case, now)
 
     def begin_next(self, case: Transaction, now: Moment) -> None:
         """The register has raised the attempt, and owns it to this replica."""
@@ -44,7 +32,6 @@ class Attempts:
         case.record.owner = self.owner
         case.parts = {}
         self.in_flight.end(case.rid)
-        self.agents.end_round(case)
         case.stale = set()
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
             self.prepare.close(case, hold_ran_out(), "expired", now)

@@ -5,56 +5,61 @@ with `now`; register operations, messages, answers and events come out. A reques
 conditional write at its current attempt, after every chosen site has durably said yes to that very
 attempt; raising the attempt aborts it for ever. No safety rule reads a clock.
 
-The coordinator is made of parts, each a module, and has no other state. `calls` takes what users ask;
-`HANDLERS` says which part takes which message. Why the register decides: Gray and Lamport, Consensus on
-Transaction Commit; for the session see Ramamoorthi et al. 1997, section 4.
+The coordinator is made of parts, each a module, and has no other state. `calls` takes what users ask; what
+sites and the register say goes to those that the list of parts names (`parts`). Why the register decides:
+Gray and Lamport, Consensus on Transaction Commit; for the session see Ramamoorthi et al. 1997, section 4.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.agent_dispatch import AgentDispatch
-from kalends.broker.coordination.agent_story import AgentStory
+from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.agents.agent_story import AgentStory
 from kalends.broker.coordination.attempts import Attempts
-from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
-from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.decision_record import Registered
 from kalends.broker.coordination.effects import CoordinatorEffects, rid_of
-from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.fault_containment import FaultContainment
-from kalends.broker.coordination.hearing import Hearing
-from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.job_ends import JobEnds
-from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
-from kalends.broker.coordination.owner_approvals import OwnerApprovals
-from kalends.broker.coordination.owner_reclaims import OwnerReclaims
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.owners.owner_approvals import OwnerApprovals
+from kalends.broker.coordination.owners.owner_reclaims import OwnerReclaims
+from kalends.broker.coordination.owners.pending_reclaim import PendingReclaim
+from kalends.broker.coordination.owners.slot_losses import SlotLosses
+from kalends.broker.coordination.parts import (
+    CoordinatorPart,
+    followers,
+    on,
+    owners_of_phases,
+    takers,
+)
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Record, Registered
+from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.register_results import RegisterResults
-from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.site_waits import SiteWaits
-from kalends.broker.coordination.slot_losses import SlotLosses
-from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.solicitation import BID_MS_MAX, Solicitation
-from kalends.broker.coordination.start_answers import StartAnswers
-from kalends.broker.coordination.step_starts import StepStarts
-from kalends.broker.coordination.steps import Steps
+from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.search.site_waits import SiteWaits
+from kalends.broker.coordination.search.slot_search import SlotSearch
+from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.trust.credentials import Credentials
+from kalends.broker.coordination.trust.hearing import Hearing
+from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.coordination.user_calls import UserCalls
-from kalends.broker.coordination.waiting_lists import ListPlaces
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
+from kalends.broker.coordination.voting.negotiation import Negotiation
+from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
+from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.intervals import Moment
+
+W = TypeVar("W")
 
 QUERY_IDS: Final = 1 << 39
 """Queries of one start are numbered from anywhere below this; those of `site_queries` come after them all."""
@@ -65,23 +70,19 @@ class Coordinator:
 
     `new_rid` brings randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
     whether another replica's lease runs; `scripts` gives the source of a hash, or ""; `certain` tells whether
-    what the register has no decision of was never decided; `lost` gives the sites that are away for long.
+    what the register has no decision of was never decided; `wings` bring further parts.
     """
 
     table_type = TransactionTable
     hearing_type = Hearing
     decide_type = DecidePhase
     prepare_type = PreparePhase
-    lists_type = ListPlaces
     search_type = SlotSearch
     negotiation_type = Negotiation
     approvals_type = OwnerApprovals
     agents_type = AgentDispatch
-    bids_type = Solicitation
     attempts_type = Attempts
-    results_type = RegisterResults
     inquiries_type = OutcomeInquiries
-    reclaims_type = OwnerReclaims
 
     def __init__(
         self,
@@ -92,11 +93,10 @@ class Coordinator:
         new_rid: Callable[[Moment], str],
         jitter: Callable[[], float],
         open_per_user_max: int = 256,
-        bid_ms_max: int = BID_MS_MAX,
         owner_alive: Callable[[str], bool] = lambda owner: False,
         scripts: Callable[[str], str] = lambda script: "",
         certain: Callable[[], bool] = lambda: True,
-        lost: Callable[[Moment], Collection[str]] = lambda now: (),
+        wings: Sequence[Callable[[Ground], Wing]] = (),
     ) -> None:
         self.identity = identity
         self.directory = directory
@@ -113,78 +113,86 @@ class Coordinator:
         self.cases: Mapping[str, Transaction] = table.cases
         self.containment = FaultContainment(table, outbox, broke=self._broke)
         self.in_flight = in_flight = RequestsInFlight(self._recheck)
-        self.decide = decide = self.decide_type(table, outbox, credentials, deadlines)
+        decide = self.decide_type(table, outbox, credentials, deadlines)
         self.prepare = prepare = self.prepare_type(
             identity, directory, table, outbox, log, credentials, deadlines, in_flight
         )
-        self.lists = lists = self.lists_type(
+        self.lists = lists = ListPlaces(
             directory, table, outbox, log, credentials, in_flight, prepare, self._look
         )
-        waits = SiteWaits(directory, deadlines, decide, prepare, self._begin_again)
+        waits = SiteWaits(directory, deadlines, decide, prepare, self._begin)
         self.search = search = self.search_type(
             directory, table, outbox, hearing, deadlines, in_flight, prepare, lists, waits, new_query_id
         )  # fmt: skip
         self.negotiation = negotiation = self.negotiation_type(
             table, outbox, log, credentials, hearing, in_flight, prepare
         )
-        self.approvals = approvals = self.approvals_type(
-            table, deadlines, log, prepare, negotiation
-        )
-        self.agents = agents = self.agents_type(
+        approvals = self.approvals_type(table, deadlines, log, prepare, negotiation)
+        agents = self.agents_type(
             identity, directory, table, outbox, log, credentials, prepare, AgentStory(log), scripts
         )
-        self.bids = bids = self.bids_type(
-            identity,
-            directory,
-            table,
-            outbox,
-            log,
-            credentials,
-            deadlines,
-            hearing,
-            prepare,
-            jitter,
-            bid_ms_max,
-        )
         self.attempts = self.attempts_type(
-            owner, table, in_flight, prepare, agents, search, bids, self.containment.left_alone
-        )
-        self.results = self.results_type(
-            owner, table, log, in_flight, decide, prepare, lists, negotiation, bids, self.attempts
+            owner, table, in_flight, prepare, self._begin, self.containment.left_alone
         )
         self.calls = UserCalls(
             owner, clock, table, outbox, log, decide, prepare, agents, self.attempts,
             new_rid=new_rid, open_per_user_max=open_per_user_max,
         )  # fmt: skip
-        self.inquiries = self.inquiries_type(
+        inquiries = self.inquiries_type(
             owner, table, outbox, credentials,
             take_over=self.attempts.take_over, owner_alive=owner_alive, certain=certain,
         )  # fmt: skip
-        self.starts = StartAnswers(outbox, credentials, certain, lost)
-        self.ends = JobEnds(
-            outbox, hearing, credentials, bids.candidates.learned, bids.tally, self.calls.submit
-        )
-        self.slot_losses = SlotLosses(outbox, credentials, table.cases)
-        self.step_starts = StepStarts(outbox, credentials, certain)
-        self.steps = Steps(owner, outbox, owner_alive=owner_alive, cancel=self.calls.cancel)
-        self.reclaims = self.reclaims_type(
+        self.reclaims = reclaims = OwnerReclaims(
             identity, directory, table, outbox, log, hearing, in_flight, decide,
-            new_query_id=new_query_id, owner_alive=owner_alive,
-            submit=self.calls.submit, cancel=self.calls.cancel,
+            new_query_id=new_query_id, owner_alive=owner_alive, calls=self.calls, give_back=self._give_back,
         )  # fmt: skip
-        self.timeouts = Timeouts(
-            table, deadlines, decide, prepare, lists, search, negotiation, approvals, agents, bids
-        )
+        ground = Ground(
+            identity, directory, table, outbox, log, credentials, deadlines, hearing, prepare, self.calls,
+            jitter, certain, owner_alive,
+        )  # fmt: skip
+        self._wings = [make(ground) for make in wings]
+        kernel = (
+            agents.part, search.part, negotiation.part, approvals.part, lists.part, decide.part,
+            inquiries.part, SlotLosses(outbox, credentials, table.cases).part, reclaims.part,
+            CoordinatorPart(handles=(on(m.Hello, self.site_up), on(m.View, self.viewed))),
+        )  # fmt: skip
+        parts = (*kernel, *(part for wing in self._wings for part in wing.parts))
+        self._parts = parts
+        self.phase_owners = phase_owners = owners_of_phases(parts)
+        self.results = results = RegisterResults(
+            owner, table, log, in_flight, decide, prepare, lists, negotiation, self.attempts,
+            phase_owners, parts,
+        )  # fmt: skip
+        self.timeouts = Timeouts(table, deadlines, prepare, phase_owners)
+        self.takers = takers(parts)
+        self._followers = followers((*parts, results.part))
+
+    def wing(self, kind: type[W]) -> W:
+        """Return the wing of this kind. Raises `LookupError` if this broker has none."""
+        for wing in self._wings:
+            if isinstance(wing, kind):
+                return wing
+        raise LookupError(kind.__name__)
 
     # What parts announce
 
     def _ended(self, case: Transaction) -> None:
-        """End all queries of the request, and clear the way for others of this replica."""
-        self.search.forget(case)
+        """End what parts have begun for the request, and clear the way for others of this replica."""
+        for part in self._parts:
+            if part.ended is not None:
+                part.ended(case)
         self.in_flight.end(case.rid)
 
     def _broke(self, rid: str) -> None:
-        self.reclaims.give_up(rid)
+        for part in self._parts:
+            if part.broke is not None:
+                part.broke(rid)
+
+    def _give_back(self, recovery: PendingReclaim, record: Record, now: Moment) -> str:
+        for part in self._parts:
+            if part.gives_back is not None and (rid := part.gives_back(recovery, record, now)):
+                return rid
+        return ""
 
     def _recheck(self, rid: str) -> None:
         case = self.cases.get(rid)
@@ -195,8 +203,12 @@ class Coordinator:
     def _look(self, case: Transaction, now: Moment) -> None:
         self.search.look(case, now)
 
-    def _begin_again(self, case: Transaction, now: Moment) -> None:
-        self.attempts.begin(case, now)
+    def _begin(self, case: Transaction, now: Moment) -> None:
+        """Begin an attempt by the first part that takes such a request; search for slots if none does."""
+        for part in self._parts:
+            if part.begins is not None and part.begins(case, now):
+                return
+        self.search.begin(case, now)
 
     # Events of sites
 
@@ -209,59 +221,35 @@ class Coordinator:
         heard = self.hearing.heard(site, message, now)
         if heard is None:
             return
-        handler = HANDLERS.get(type(heard))
-        if handler is None:
+        take = self.takers.get(type(heard))
+        if take is None:
             self.outbox.alarm(f"{type(heard).__name__} from {site}: not for a broker")
         else:
-            handler(self)(site, heard, now)
+            take(site, heard, now)
 
     def site_up(self, site: str, hello: m.Hello, now: Moment) -> None:
         """A site is connected (again): say at once what it may have missed."""
         self.directory.greet(hello)
-        self.agents.forget_scripts(site)
-        self.bids.experience.back(site)
+        for part in self._parts:
+            if part.greeted is not None:
+                part.greeted(site)
         for case in list(self.cases.values()):
-            if case.phase in ("looking", "waiting"):
-                self.search.site_back(case, site, now)
-            if case.phase == "bidding" and not case.parts:
-                self.table.at_work_on = case.rid
-                self.bids.site_back(case, now)
-                continue
-            part = case.parts.get(site)
-            if part is None:
-                continue
             self.table.at_work_on = case.rid
-            if case.phase in ("held", "holding", "asking", "preparing"):
-                self.timeouts.renew(case, part)
-            if case.phase == "touring":
-                self.agents.site_back(case, hello)
-            else:
-                self.timeouts.resend(case, part)
+            site_back = self.phase_owners[case.phase].site_back
+            if site_back is None or site_back(case, hello, now):
+                self.timeouts.say_again(case, site)
 
     def site_forgot(self, site: str, now: Moment) -> None:
-        """What `site` has promised may be gone: no attempt that counts on it goes on.
-
-        A place in a queue cannot be locked again there, only to be given up: that it is given up is enough.
-        """
+        """What `site` has promised may be gone: no attempt that counts on it goes on."""
         for case in list(self.cases.values()):
+            forgot = self.phase_owners[case.phase].forgot
             part = case.parts.get(site)
-            if part is not None and case.phase == "cancelling" and case.record.spec.job is not None:
+            if part is not None and forgot is not None:
                 self.table.at_work_on = case.rid
-                part.done = True
-                self.decide.resend(case, part)
-            if part is not None and case.phase == "telling" and case.record.spec.job is not None:
-                self.table.write(case, r.Read(case.rid))
-            if part is not None and part.voted and case.phase in ("voting", "preparing"):
-                self.table.at_work_on = case.rid
-                refusal = site_down(site, "it has forgotten its promise")
-                self.negotiation.refused(case, (refusal,), now)
+                forgot(case, part, now)
 
     def site_lost(self, site: str, detail: str, *, unusable: bool = False) -> None:
         self.directory.lose(site, detail, unusable=unusable)
-
-    def start_asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
-        """A job has its nodes: it starts here alone, or with the other parts."""
-        (self.step_starts if ask.parts else self.starts).asked(reply_to, ask, now)
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
         """The answer to a query: of a search, or for the move of a reservation."""
@@ -281,42 +269,10 @@ class Coordinator:
         """Take the durable answer to one of our register operations."""
         op = result.operation
         self.table.at_work_on = rid_of(op)
-        match op:
-            case r.Ask() | r.Permit() | r.NoteEnd() | r.Assemble() | r.GiveUp() | r.Recover() if (
-                result.unreadable is not None
-            ):
-                pass  # Nothing follows: who asks for its outcome is not answered.
-            case r.Ask():
-                self.inquiries.answer(op, result.record, now)
-            case r.Permit():
-                self.starts.decided(op, result.won, result.record)
-            case r.NoteEnd():
-                self.ends.noted(op, result.record, now)
-                self.starts.over(result.record, now)
-            case r.Assemble() | r.GiveUp():
-                self.step_starts.decided(op, result, now)
-            case r.NoteBegan():
-                pass
-            case r.NoteNodes():
-                self.slot_losses.noted(op, result.record)
-            case r.Recover():
-                if (known := self.cases.get(op.record.rid)) is not None:
-                    self.table.write(known, r.Read(known.rid))
-            case r.Examine():
-                self.reclaims.examined(op.rid, result, now)
-                self.steps.examined(op.rid, result, now)
-            case _:
-                self._registered(op, result, now)
-
-    def _registered(self, op: r.CaseOperation, result: Registered, now: Moment) -> None:
-        """A change that was made for an owner goes on last, when its case may be over."""
-        change = self.reclaims.change_of(op)
-        if result.unreadable is not None:
-            self.results.unreadable(result.unreadable, op)
-        else:
-            self.results.registered(op, result, now)
-        if change is not None and result.won:
-            self.reclaims.changed(change, op, now)
+        if result.unreadable is not None and not isinstance(op, r.Examine | r.OfCase):
+            return  # Nothing follows: who asks for its outcome is not answered.
+        for follow in self._followers.get(type(op), ()):
+            follow(op, result, now)
 
     # Passing of time, and effects
 
@@ -330,30 +286,3 @@ class Coordinator:
     def take_effects(self) -> CoordinatorEffects:
         """Return all effects since the last call, in order."""
         return self.outbox.take()
-
-
-HANDLERS: Final[
-    dict[type[m.Message], Callable[[Coordinator], Callable[[str, Any, Moment], None]]]
-] = {
-    m.Hello: lambda coordinator: coordinator.site_up,
-    m.View: lambda coordinator: coordinator.viewed,
-    m.Report: lambda coordinator: coordinator.agents.reported,
-    m.Bid: lambda coordinator: coordinator.bids.heard,
-    m.Visited: lambda coordinator: coordinator.negotiation.visited,
-    m.Grant: lambda coordinator: coordinator.negotiation.granted,
-    m.Locked: lambda coordinator: coordinator.negotiation.locked,
-    m.Recall: lambda coordinator: coordinator.negotiation.recalled,
-    m.Renewed: lambda coordinator: coordinator.negotiation.renewed,
-    m.OwnerSays: lambda coordinator: coordinator.approvals.said,
-    m.Stale: lambda coordinator: coordinator.negotiation.stale,
-    m.Voted: lambda coordinator: coordinator.negotiation.voted,
-    m.Awaited: lambda coordinator: coordinator.lists.awaited,
-    m.Done: lambda coordinator: coordinator.decide.done,
-    m.Inquire: lambda coordinator: coordinator.inquiries.inquired,
-    m.EndOfJob: lambda coordinator: coordinator.ends.heard,
-    m.StartAsk: lambda coordinator: coordinator.start_asked,
-    m.PartNews: lambda coordinator: coordinator.steps.told,
-    m.SlotLoss: lambda coordinator: coordinator.slot_losses.heard,
-    m.Reclaim: lambda coordinator: coordinator.reclaims.reclaimed,
-}
-"""The method that takes each message of sites."""

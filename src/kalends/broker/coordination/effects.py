@@ -7,15 +7,14 @@ may therefore go out at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kalends.broker.coordination.decision_record import Begin, Operation, Recover
-from kalends.broker.coordination.referrals import Referral
-from kalends.broker.coordination.user_pick import PickTask
+from kalends.broker.coordination.record.decision_record import Begin, Operation, Recover
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
+from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode
 
 
@@ -40,6 +39,13 @@ class Happened(NamedTuple):
     event: Event
 
 
+class Errand(NamedTuple):
+    """A `question` to the outside: the shell knows by its type who is to be asked. It may stay unanswered."""
+
+    question: object
+    answered: Callable[[Any, Moment], None]
+
+
 class EffectCounts(NamedTuple):
     """Return the number of effects of each kind."""
 
@@ -58,10 +64,8 @@ class CoordinatorEffects:
     alarms: list[str] = field(default_factory=list)
     runs: list[RunCode] = field(default_factory=list)
     """How agents fared at sites, to be counted."""
-    picks: list[PickTask] = field(default_factory=list)
-    """Scripts that order bids, to be run."""
-    referrals: list[Referral] = field(default_factory=list)
-    """Managers of virtual sites, to be asked whom to ask."""
+    errands: list[Errand] = field(default_factory=list)
+    """Questions of wings to the outside."""
     unknown: list[int] = field(default_factory=list)
     """Tickets of callers who cannot be told what becomes of their request."""
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
-from kalends.broker.coordination.decision_record import Operation
 from kalends.broker.coordination.effects import (
     CallResult,
     CoordinatorEffects,
     EffectCounts,
+    Errand,
     Happened,
     Send,
 )
-from kalends.broker.coordination.referrals import Referral
-from kalends.broker.coordination.user_pick import PickTask
+from kalends.broker.coordination.record.decision_record import Operation
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
+from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode
 
 
@@ -49,11 +50,9 @@ class CoordinatorOutbox:
     def count_run(self, code: RunCode) -> None:
         self.effects.runs.append(code)
 
-    def pick(self, task: PickTask) -> None:
-        self.effects.picks.append(task)
-
-    def refer(self, referral: Referral) -> None:
-        self.effects.referrals.append(referral)
+    def ask(self, question: object, answered: Callable[[Any, Moment], None]) -> None:
+        """Ask the outside; see `Errand`."""
+        self.effects.errands.append(Errand(question, answered))
 
     def leave_unknown(self, tickets: Iterable[int]) -> None:
         """Tell these callers that the outcome of their request is unknown."""

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.attempts import Attempts
-from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.decision_record import Record, Registered, Unreadable
-from kalends.broker.coordination.event_log import EventLog
-from kalends.broker.coordination.negotiation import Negotiation
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import key_reused
-from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.solicitation import Solicitation
+from kalends.broker.coordination.parts import CoordinatorPart, Follower, PhaseOwner, after
+from kalends.broker.coordination.phases import Phase
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Record, Registered, Unreadable
+from kalends.broker.coordination.record.event_log import EventLog
+from kalends.broker.coordination.record.refusal_errors import key_reused
+from kalends.broker.coordination.record.views import problem_of
+from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
-from kalends.broker.coordination.views import problem_of
-from kalends.broker.coordination.waiting_lists import ListPlaces
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
+from kalends.broker.coordination.voting.negotiation import Negotiation
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
 
 
 @dataclass(eq=False)
 class RegisterResults:
-    """One method for each operation; a case whose condition failed is no longer ours to go on with."""
+    """One method for each operation; a case whose condition failed is no longer ours to go on with.
+
+    `parts` hear of commits and closes, in their order.
+    """
 
     owner: str
     table: TransactionTable
@@ -34,13 +40,27 @@ class RegisterResults:
     prepare: PreparePhase
     lists: ListPlaces
     negotiation: Negotiation
-    bids: Solicitation
     attempts: Attempts
+    phase_owners: Mapping[Phase, PhaseOwner]
+    parts: Sequence[CoordinatorPart]
+
+    @property
+    def part(self) -> CoordinatorPart:
+        of_cases: list[Follower] = [self.registered] * len(get_args(r.CaseOperation))
+        return CoordinatorPart(
+            follows=(
+                *zip(get_args(r.CaseOperation), of_cases, strict=True),
+                after(r.Recover, self._recovered),
+            ),
+        )
 
     def registered(self, op: r.CaseOperation, result: Registered, now: Moment) -> None:
         """Take the durable answer to what a case has asked for."""
         case = self.table.asker(op)
         if case is None:
+            return
+        if result.unreadable is not None:
+            self._unreadable(case, result.unreadable, op)
             return
         self.log.publish(case, op, result.won)
         match op:
@@ -52,7 +72,7 @@ class RegisterResults:
             case r.Commit():
                 self._committed(case, result, now)
             case r.Close():
-                self._closed(case, result)
+                self._closed(case, result, now)
             case r.Cancel():
                 self._cancelled(case, result, now)
             case r.Adopt():
@@ -64,15 +84,16 @@ class RegisterResults:
             case r.Read():
                 self._reread(case, result.record, now)
 
-    def unreadable(self, row: Unreadable, op: r.CaseOperation) -> None:
+    def _recovered(self, op: r.Recover, result: Registered, now: Moment) -> None:
+        if (known := self.table.cases.get(op.record.rid)) is not None:
+            self.table.write(known, r.Read(known.rid))
+
+    def _unreadable(self, case: Transaction, row: Unreadable, op: r.CaseOperation) -> None:
         """Nothing follows from a row that cannot be read: who asks for its outcome is not answered.
 
         What we know of an attempt that is still ours was stored as it is known: it goes on, and its
         next write mends the row.
         """
-        case = self.table.asker(op)
-        if case is None:
-            return
         ours = (row.rid, row.att, row.owner) == (case.rid, case.record.att, self.owner)
         if not (isinstance(op, r.Read) and ours and row.state == case.record.state):
             self.table.leave_unknown(case)
@@ -117,7 +138,9 @@ class RegisterResults:
             case.enter("committed")
             self.in_flight.end(case.rid)
             self.lists.leave(case, but=case.parts.keys())
-            self.bids.placed(case, now)
+            for part in self.parts:
+                if part.committed is not None:
+                    part.committed(case, now)
             self.table.answer(case)
             self.decide.tell(case, now)
             if (left := self.table.cases.get(case.record.replaces)) is not None:
@@ -130,12 +153,13 @@ class RegisterResults:
         case.record.chosen = {}
         case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
         meanwhile = "the reservation was just changed or cancelled, or is not confirmed yet"
-        if case.record.spec.elsewhere:
+        place = case.record.spec.placement
+        if place is not None and place.elsewhere:
             meanwhile = "the job has just started, or was cancelled or placed elsewhere"
         error = Conflict(meanwhile, remedy="see `kalends show` for its state, then try again")
         self.prepare.close(case, error, "failed", now)
 
-    def _closed(self, case: Transaction, result: Registered) -> None:
+    def _closed(self, case: Transaction, result: Registered, now: Moment) -> None:
         if not result.won:
             self.table.drop(case, result.record)
             return
@@ -146,7 +170,9 @@ class RegisterResults:
             self.decide.take_parts(case)
         self.decide.abort(case, case.record.att, case.parts)
         self.lists.leave(case)
-        self.bids.release_reserve(case)
+        for part in self.parts:
+            if part.closed is not None:
+                part.closed(case, now)
         self.table.end(case)
 
     def _cancelled(self, case: Transaction, result: Registered, now: Moment) -> None:
@@ -159,30 +185,18 @@ class RegisterResults:
         self.decide.tell(case, now)
 
     def _reread(self, case: Transaction, row: Record | None, now: Moment) -> None:
-        """A site called us stale, or time passed: are we still the owner of a live attempt?
-
-        What another replica has told to its end is not told again: sites may have forgotten it.
-        """
-        if case.phase in ("telling", "cancelling") and row is not None and row.done:
-            if case.phase == "telling" and case.cancel_wanted and row.state == "commit":
-                # Our Cancel is on its way, and goes on from what the other has done.
-                for part in case.parts.values():
-                    part.done = True
-            elif not case.record.done:
-                self.table.drop(case, row)
-            return
-        if case.phase == "telling" and row is not None and row.state == "replaced":
-            # Its job has another place: its sites are told that, by whoever the row says.
-            self.table.drop(case, row)
-            return
+        """A site called us stale, or time passed: are we still the owner of a live attempt?"""
+        owner = self.phase_owners[case.phase]
+        if owner.reread is not None:
+            owner.reread(case, row, now)
         if case.phase not in OPEN_PHASES:
             return
         if row is None or row.state != "open" or row.att != case.record.att:
             self.table.drop(case, row)
         elif case.stale:
             stale, case.stale = case.stale, set()
-            if case.phase == "bidding":
-                self.bids.without(case, stale, now)
+            if owner.stale is not None:
+                owner.stale(case, stale, now)
             else:
                 case.tries.unkept |= stale
                 self.negotiation.refused(case, (), now)

@@ -1,6 +1,6 @@
 """A request that a broker is working on: what all parts share, and the records of single parts.
 
-`Look`, `ListNews`, `AgentRound` and `BidRound` are each written by the part that the docstring names, and by
+`Look`, `ListNews` and `AgentRound` are each written by the part that the docstring names, and by
 nothing else; others read.
 """
 
@@ -9,20 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.hearing import SiteQuestion
-from kalends.broker.coordination.itinerary import Tour
+from kalends.broker.coordination.agents.itinerary import Tour
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
-from kalends.broker.coordination.referrals import OwnChoice
-from kalends.broker.coordination.user_pick import UserPick
+from kalends.broker.coordination.record.decision_record import Record
+from kalends.broker.coordination.trust.hearing import SiteQuestion
 from kalends.broker.planning.needs import BarredNeeds
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
 from kalends.contract.calls import Event
-from kalends.contract.messages import Bid, Freed, OwnerSays, RoomNeed, Want
+from kalends.contract.messages import Freed, OwnerSays, RoomNeed, Want
 from kalends.core.errors import IllegalEvent, Refusal
 from kalends.core.identifiers import split_resource
-from kalends.core.jobs import JobRequest
 
 
 @dataclass(slots=True)
@@ -74,6 +71,11 @@ class Look:
     approval: set[str] = field(default_factory=set)
     """Resources whose owners have to approve what this user books."""
 
+    @property
+    def silent(self) -> list[str]:
+        """The sites that have not answered."""
+        return sorted({asked.site for asked in self.queries.values()})
+
 
 @dataclass(slots=True)
 class ListNews:
@@ -103,29 +105,6 @@ class AgentRound:
     """The source of the agent's script."""
     tour: Tour | None = None
     """Its round, while it is on its way."""
-
-
-@dataclass(slots=True)
-class BidRound:
-    """Sites that were asked for places in their queues, and their bids; written by `Solicitation`."""
-
-    asked_ms: int = 0
-    """When (monotonic)."""
-    asked_at_ms: dict[str, int] = field(default_factory=dict)
-    """When each site was: later where a manager was asked first."""
-    choices: dict[str, OwnChoice] = field(default_factory=dict)
-    """Virtual sites whose managers were asked whom to ask, and what is done without an answer."""
-    machines: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The machines whose queues were asked for a place, by site."""
-    jobs: dict[str, JobRequest] = field(default_factory=dict)
-    """The job as it was asked for on each of them: in which implementation."""
-    fitting: int = 0
-    """How many sites fitted when these were asked."""
-    bids: dict[str, Bid] = field(default_factory=dict)
-    pick: UserPick | None = None
-    """The user's script that orders them, once it runs."""
-    reserve: str = ""
-    """The site of the second best offer: it keeps its place until the winner has voted."""
 
 
 @dataclass(slots=True)
@@ -181,7 +160,6 @@ class Transaction:
     look: Look = field(default_factory=Look)
     lists: ListNews = field(default_factory=ListNews)
     agent: AgentRound = field(default_factory=AgentRound)
-    bidding: BidRound = field(default_factory=BidRound)
     tries: Tries = field(default_factory=Tries)
     tickets: list[int] = field(default_factory=list)
     untold: list[Event] = field(default_factory=list)

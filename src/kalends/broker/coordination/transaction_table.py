@@ -9,11 +9,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decision_record import CaseOperation, Record
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import CaseOperation, Record
+from kalends.broker.coordination.record.views import problem_of, view_of
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.views import problem_of, view_of
 from kalends.broker.planning.demand import start_window
 from kalends.contract.calls import RequestView
 from kalends.core.errors import LostRace

@@ -7,24 +7,28 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination import occasions
-from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch
 from kalends.broker.coordination.attempts import Attempts
-from kalends.broker.coordination.decide_phase import DecidePhase
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.refusal_errors import check_not_over, key_reused
+from kalends.broker.coordination.phases import NEXT_PHASE
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record import occasions
+from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.record.event_log import EventLog
+from kalends.broker.coordination.record.refusal_errors import check_not_over, key_reused
+from kalends.broker.coordination.record.views import view_of
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
+from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Conflict, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
+
+NO_TICKET: Final = 0
+"""The ticket of a call for whose answer no caller waits."""
 
 PRIORITY_STEP_MS: Final = 60_000
 """A request with one more point of priority stands in line as if it had come a minute earlier."""
@@ -138,7 +142,7 @@ class UserCalls:
             return
         case.cancel_wanted = True
         case.record.ended_by = by
-        if case.phase in ("held", "looking", "touring", "bidding", "holding", "asking", "waiting"):
+        if case.phase in OPEN_PHASES and "released" in NEXT_PHASE[case.phase]:
             self.prepare.close(case, None, "released", now)
 
     def cancel(

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.plain_data import plain_data
-from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.record.plain_data import plain_data
+from kalends.broker.coordination.record.refusal_errors import key_reused
 from kalends.broker.desk.request_queries import Records
 from kalends.broker.desk.scripts import Scripts
 from kalends.broker.service import BrokerService

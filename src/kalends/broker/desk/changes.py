@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.planning.local_days import local_times
 from kalends.contract.calls import Change
 from kalends.contract.messages import Want

@@ -77,7 +77,7 @@ class NoticeCommands:
             at_s=self._service.moment().wall_s, to=address.receiver,
         )  # fmt: skip
         await self._service.runner.stored((PostNotice(notice),))
-        self._service.runner.noticed()
+        self._service.notices.beat()
         return self._view(address)
 
     def _named(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddress:

@@ -7,7 +7,6 @@ waits as long as it says; a request goes on without its caller.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import attrgetter
@@ -16,12 +15,13 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.places_elsewhere import check_may_leave, elsewhere
-from kalends.broker.coordination.refusal_errors import check_not_over, key_reused, under_way
+from kalends.broker.coordination.record.decision_record import Record, Spec, StepJob
+from kalends.broker.coordination.record.refusal_errors import (
+    check_not_over,
+    key_reused,
+    under_way,
+)
 from kalends.broker.coordination.user_calls import UserCalls
-from kalends.broker.coordination.views import text_of_job
-from kalends.broker.desk.booked_steps import step_of
 from kalends.broker.desk.changes import changed
 from kalends.broker.desk.digests import digest_of
 from kalends.broker.desk.priorities import PriorityGrants
@@ -32,8 +32,6 @@ from kalends.broker.planning.planner import executable
 from kalends.broker.register import request_reads
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
-from kalends.core import limits
-from kalends.core.durations import format_duration
 from kalends.core.errors import (
     Conflict,
     InvalidInput,
@@ -42,10 +40,9 @@ from kalends.core.errors import (
     NotFound,
     error_from_problem,
 )
-from kalends.core.implementations import check_implementations
 from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
-from kalends.core.requests import Alternative, Request, Term
+from kalends.core.steps import Step
 from kalends.serving.auth.callers import Caller
 
 POLL_S_MIN: Final = 0.01
@@ -54,11 +51,12 @@ POLL_S_MAX: Final = 0.2
 
 Finish = Callable[[Record, int, Moment], None]
 
-_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
-
 
 class RequestCommands:
-    """The calls that change something."""
+    """The calls that change something.
+
+    `step_of` gives the jobs in step of a booking, `parts_known` tells whether all sites have numbered theirs.
+    """
 
     def __init__(
         self,
@@ -66,17 +64,21 @@ class RequestCommands:
         records: Records,
         scripts: Scripts,
         grants: PriorityGrants,
+        step_of: Callable[[calls.Book], Step | None],
+        parts_known: Callable[[Record], bool],
     ) -> None:
         self._service = service
         self._records = records
         self._scripts = scripts
         self._grants = grants
+        self._step_of = step_of
+        self._parts_known = parts_known
 
     async def book(self, caller: Caller, body: calls.Book) -> calls.RequestView:
         request = body.request
         request.check(from_wire=True)
         executable(request)
-        step = step_of(body)
+        step = self._step_of(body)
         priority = self._grants.granted(caller.principal, request.priority)
         asked_for, wants = fixed_in_days(request, self._service.directory.resources)
         spec = Spec(
@@ -87,7 +89,7 @@ class RequestCommands:
             wants=wants or (),
             patience=body.patience,
             give_up_at=body.give_up_at,
-            step=step,
+            what=StepJob(step) if step is not None else None,
         )
         user = caller.principal.user
 
@@ -108,7 +110,7 @@ class RequestCommands:
         digest = digest_of(
             "book", request, body.hold, body.hold_s, body.patience, body.give_up_at, *in_step
         )
-        view = await self._decided(caller, body.key, digest, body.wait_ms, asked)
+        view = await self.decided(caller, body.key, digest, body.wait_ms, asked)
         return view if step is None else await self._with_parts(caller, view, body.wait_ms / 1000)
 
     async def _with_parts(
@@ -118,80 +120,7 @@ class RequestCommands:
         if view.state != "reserved":
             return view
         record = self._records.of(caller, view.id)
-        steps = self._service.coordinator.steps
-        return self._records.view(await self._polled(record, wait_s, steps.all_known))
-
-    async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
-        """Answers once a site has the job, or nobody can be found for it."""
-        once = body.job.at_most_once or (body.redundant and not body.job.rerun)
-        job = structs.replace(body.job, at_most_once=once)
-        job.check(from_wire=True)
-        job.check_offered()
-        if job.machine:
-            raise InvalidInput(
-                f"the job names {job.machine}",
-                where="job.machine",
-                remedy="leave it out, or submit the job to that machine's site",
-            )
-        check_implementations(job, body.implementations)
-        if len(_ENCODER.encode((job, body.implementations))) > limits.PLACED_JOB_BYTES_MAX:
-            raise InvalidInput(
-                f"script, arguments and environment of more than {limits.PLACED_JOB_BYTES_MAX} bytes",
-                where="job",
-                remedy="keep them in a file on the machines, or name a machine",
-            )
-        self._service.directory.check_homes(body.homes)
-        wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
-        named = tuple(name for name in ("redundant", "by_limits") if getattr(body, name))
-        digest = digest_of("place", msgspec.to_builtins(job), *wishes, *named)
-
-        async def asked() -> tuple[Spec, None]:
-            if body.pick:
-                await self._scripts.check_pick(caller.principal.user, body.pick)
-            now_s = self._service.moment().wall_s
-            # How long an implementation runs, hangs on the machine.
-            shortest_s = 1 if body.implementations else job.limit_s
-            if body.end_by and body.end_by < max(now_s, job.not_before) + shortest_s:
-                raise InvalidInput(
-                    f"its time limit of {format_duration(job.limit_s)} ends after that time",
-                    where="end_by",
-                    remedy="give a later time, or a shorter time limit",
-                )
-            nodes = math.prod(job.shape) if job.shape else job.nodes
-            term = Term(attributes=body.on, units=nodes)
-            request = Request(
-                alternatives=(Alternative(terms=(term,)),), duration_s=job.limit_s,
-                not_before=now_s, not_after=body.end_by,
-            )  # fmt: skip
-            text = text_of_job(term, [each.name for each in body.implementations])
-            spec = Spec(
-                request=request, text=text, job=job, prefer=body.prefer, homes=body.homes,
-                implementations=body.implementations, pick=body.pick, redundant=body.redundant,
-                by_limits=body.by_limits,
-            )  # fmt: skip
-            return spec, None
-
-        return await self._decided(caller, body.key, digest, body.wait_ms, asked)
-
-    async def place_elsewhere(
-        self, caller: Caller, body: calls.PlaceElsewhere
-    ) -> calls.RequestView:
-        """Answers once another site has the job; then it is not at the one before any more.
-
-        Raises why it stays where it is.
-        """
-
-        async def moved() -> tuple[Spec, Record]:
-            old = self._records.of(caller, body.id)
-            check_own(old, caller)
-            check_may_leave(old)
-            return elsewhere(old), old
-
-        digest = digest_of("place elsewhere", body.id)
-        view = await self._decided(caller, body.key, digest, body.wait_ms, moved)
-        if view.state == "failed" and view.problem is not None:
-            raise error_from_problem(view.problem)
-        return view
+        return self._records.view(await self._polled(record, wait_s, self._parts_known))
 
     async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.
@@ -208,7 +137,7 @@ class RequestCommands:
                     f"it is {old.public_state}, but only a reservation can be changed",
                     request_id=old.reservation,
                 )
-            if old.spec.job is not None:
+            if old.spec.placement is not None:
                 raise Conflict(
                     "it is a job that waits in a queue, so it has no slot to change",
                     remedy="cancel it, and submit it again",
@@ -221,7 +150,7 @@ class RequestCommands:
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old
 
-        view = await self._decided(caller, body.key, digest, body.wait_ms, made)
+        view = await self.decided(caller, body.key, digest, body.wait_ms, made)
         if view.state == "failed" and view.problem is not None:
             raise error_from_problem(view.problem)
         return view
@@ -279,7 +208,7 @@ class RequestCommands:
     def _by(self, caller: Caller, record: Record, end: Callable[..., None]) -> Finish:
         return partial(end, by=ended_by(record, caller, self._service.moment().wall_s))
 
-    async def _decided(
+    async def decided(
         self,
         caller: Caller,
         key: str,

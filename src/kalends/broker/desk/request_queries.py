@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Unreadable, decode_parts
-from kalends.broker.coordination.event_log import as_told
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record.decision_record import Record, Unreadable, decode_parts
+from kalends.broker.coordination.record.event_log import as_told
+from kalends.broker.coordination.record.views import view_of
 from kalends.broker.register import request_reads, request_rows
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import NotAllowed, NotFound
 from kalends.core.identifiers import minted_ms
+from kalends.core.steps import StepPart
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 
@@ -29,11 +31,20 @@ _SEE_ALL: Final = frozenset({"audit", "admin"})
 
 
 class Records:
-    """Reads only; a request is visible to its owner, and to the scopes ``audit`` and ``admin``."""
+    """Reads only; a request is visible to its owner, and to the scopes ``audit`` and ``admin``.
 
-    def __init__(self, service: BrokerService, clock: Clock) -> None:
+    `parts_of` gives the parts of a job in step.
+    """
+
+    def __init__(
+        self,
+        service: BrokerService,
+        clock: Clock,
+        parts_of: Callable[[Record], tuple[StepPart, ...]],
+    ) -> None:
         self._service = service
         self._clock = clock
+        self._parts_of = parts_of
 
     def of(self, caller: Caller, request_id: str) -> Record:
         """The record that stands for `request_id`; raises `NotFound` for one that is not visible.
@@ -88,8 +99,7 @@ class Records:
         changing = self._service.store.read(request_rows.changing, record.reservation)
         view = view_of(record, confirmed=confirmed, changing=changing)
         if record.machines:
-            parts = self._service.coordinator.steps.parts_of(record)
-            view = structs.replace(view, parts=parts)
+            view = structs.replace(view, parts=self._parts_of(record))
         if case is None or record.state != "open":
             return view
         waiting = self._service.coordinator.negotiation.waiting_of(

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import Record, Unreadable
+from kalends.broker.coordination.record.decision_record import Record, Unreadable
 from kalends.broker.register import request_reads
 from kalends.broker.register.broker_store import BrokerStore, ForgetSettled
 from kalends.core.errors import KalendsError
@@ -108,7 +108,7 @@ def is_settled(row: Record | Unreadable, before_s: int) -> bool:
         return False
     if row.created_ms >= before_s * 1_000 or any(each.end >= before_s for each in row.wants):
         return False
-    is_job = row.spec.job is not None and row.state == "commit"
+    is_job = row.spec.placement is not None and row.state == "commit"
     return not is_job or (row.ended is not None and not row.may_start)
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from kalends.broker.coordination.decision_record import Record, Unreadable
+from kalends.broker.coordination.record.decision_record import Record, Unreadable
 from kalends.broker.lives import store_trouble
 from kalends.broker.lives.life import Life, Lives
 from kalends.broker.lives.replica import BEAT_EVERY_S, Leases

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from kalends.broker.coordination.decision_record import Cancel
+from kalends.broker.coordination.record.decision_record import Cancel
 from kalends.broker.reconciliation.comparison import Findings, Ours, compare
 from kalends.broker.reconciliation.reconciler import Rows, page_of
 from kalends.contract import messages as m

@@ -27,8 +27,14 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from kalends.broker.coordination import warrants
-from kalends.broker.coordination.decision_record import Cancel, Record, Recover, Spec, encode_record
+from kalends.broker.coordination.record.decision_record import (
+    Cancel,
+    Record,
+    Recover,
+    Spec,
+    encode_record,
+)
+from kalends.broker.coordination.trust import warrants
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.contract.calls import LostReservation

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     Cancel,
     Operation,
     Record,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kalends.broker.coordination.decision_record import Remember
+from kalends.broker.coordination.record.decision_record import Remember
 from kalends.contract.messages import Mark
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     COMMITTED,
     Operation,
     Registered,

@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.believed_ends import believed_end
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.believed_ends import believed_end
+from kalends.broker.coordination.record.decision_record import (
     FORGOTTEN,
     GIVEN_UP,
     Assemble,
@@ -86,7 +86,7 @@ def _waits_for_an_end(connection: sqlite3.Connection, record: Record, op: Permit
 def _past_is_known(connection: sqlite3.Connection, record: Record) -> bool:
     """Whether it is known what the job was before; what was recovered from sites has forgotten it."""
     before = row(connection, record.replaces) if record.replaces else record
-    return isinstance(before, Record) and (before is record or before.spec.job is not None)
+    return isinstance(before, Record) and (before is record or before.spec.placement is not None)
 
 
 def note_end(connection: sqlite3.Connection, op: NoteEnd) -> Registered:
@@ -233,13 +233,10 @@ def left(connection: sqlite3.Connection, site: str, why: str, count_max: int) ->
         record = row(connection, rid)
         if not isinstance(record, Record) or not record.may_start or record.ended is not None:
             continue
-        made = record.spec.by_others
-        has_left = made is not None and made.reason == why and site in record.spec.elsewhere
-        if (
-            has_left
-            and record.spec.running == "no"
-            and not changing(connection, record.reservation)
-        ):
+        made, place = record.spec.by_others, record.spec.placement
+        if made is None or made.reason != why or place is None or site not in place.elsewhere:
+            continue
+        if place.running == "no" and not changing(connection, record.reservation):
             found.append(record)
         if len(found) == count_max:
             break

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     FORGOTTEN,
     Record,
     Remember,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     Record,
 )
 from kalends.broker.register.request_rows import (

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     Record,
     Registered,
     Unreadable,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     FORGOTTEN,
     Adopt,
     Ask,
@@ -39,7 +39,7 @@ from kalends.broker.coordination.decision_record import (
     Telling,
     encode_record,
 )
-from kalends.broker.coordination.occasions import on_nodes
+from kalends.broker.coordination.record.occasions import on_nodes
 from kalends.broker.register import notice_table, script_table
 from kalends.broker.register.job_starts import (
     assemble,
@@ -176,7 +176,7 @@ def _may_leave(old: Record, op: Commit) -> bool:
         return old.could_not_start
     if old.started in (None, FORGOTTEN) or bool(old.started) != op.running:
         return False
-    return not op.running or (old.spec.job is not None and old.spec.job.rerun)
+    return not op.running or (old.spec.placement is not None and old.spec.placement.job.rerun)
 
 
 def _close(connection: sqlite3.Connection, op: Close) -> Registered:
@@ -294,7 +294,7 @@ def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
 def _replace_forgotten(connection: sqlite3.Connection, old: Record) -> None:
     """Replace what has been replaced before; a job that may run again may have started by then."""
     connection.execute("update request set state = 'replaced', done = 1 where rid = ?", (old.rid,))
-    if old.started == "" and old.spec.job is not None and old.spec.job.rerun:
+    if old.started == "" and old.spec.placement is not None and old.spec.placement.job.rerun:
         connection.execute(
             "update start set site = iif(places like '%,%', ?, places) where rid = ?",
             (FORGOTTEN, old.rid),

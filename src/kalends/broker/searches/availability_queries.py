@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import msgspec
 
-from kalends.broker.coordination.query_plan import QueryPlan
-from kalends.broker.coordination.refusal_errors import site_away, site_down
+from kalends.broker.coordination.record.refusal_errors import site_away, site_down
+from kalends.broker.coordination.search.query_plan import QueryPlan
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.local_days import fixed_in_days
 from kalends.broker.planning.needs import barred_needs

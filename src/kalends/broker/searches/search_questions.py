@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
-from kalends.broker.coordination.query_plan import plans, why_not
+from kalends.broker.coordination.search.query_plan import plans, why_not
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Plan

@@ -8,8 +8,12 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
-from kalends.broker.coordination.hearing import SiteQuestion, complaint_about_view, refused_view
-from kalends.broker.coordination.query_plan import batched
+from kalends.broker.coordination.search.query_plan import batched
+from kalends.broker.coordination.trust.hearing import (
+    SiteQuestion,
+    complaint_about_view,
+    refused_view,
+)
 from kalends.contract import messages as m
 from kalends.contract.messages import FreeSteps, View, Want
 from kalends.core.principals import Principal

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from kalends.broker.coordination.decision_record import Operation
+from kalends.broker.coordination.record.decision_record import Operation
 from kalends.broker.lives import store_trouble
 from kalends.broker.lives.life import Lives
 from kalends.broker.planning.directory import Directory

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 from tests import effort
 
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.relocation import (
+from kalends.broker.coordination.owners.relocation import (
     REACH_S,
     Relocation,
     Wants,
     relocation_of,
     replacement,
 )
+from kalends.broker.coordination.record.decision_record import Record, Spec
 from kalends.contract.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from kalends.core.resources import ResourceInfo

@@ -24,7 +24,7 @@ from tests.planner_worlds import (
     worlds,
 )
 
-from kalends.broker.coordination.agent_choice import Need, Option, cheapest
+from kalends.broker.coordination.agents.agent_choice import Need, Option, cheapest
 from kalends.broker.planning.assignment import Assignment, Shortage, heaviest
 from kalends.broker.planning.planner import Plan, plan
 from kalends.broker.planning.start_arrays import FreeArrays

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from kalends.broker.coordination import agent_choice
-from kalends.broker.coordination.agent_choice import (
+from kalends.broker.coordination.agents import agent_choice
+from kalends.broker.coordination.agents.agent_choice import (
     Need,
     Option,
     best_choice,

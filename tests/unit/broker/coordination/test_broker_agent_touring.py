@@ -22,12 +22,12 @@ from touring_support import (
     says,
 )
 
-from kalends.broker.coordination.agent_dispatch import UNKNOWN_MAX
-from kalends.broker.coordination.agent_story import LEFT_MAX
-from kalends.broker.coordination.decision_record import Spec
-from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX
-from kalends.broker.coordination.prepare_phase import HOLD_MS
+from kalends.broker.coordination.agents.agent_dispatch import UNKNOWN_MAX
+from kalends.broker.coordination.agents.agent_story import LEFT_MAX
+from kalends.broker.coordination.agents.itinerary import AGREE_MAX, TOURS_MAX
+from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.voting.prepare_phase import HOLD_MS
 from kalends.contract import messages as m
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
 from kalends.core.limits import AGENT_MESSAGES_MAX, OFFERS_MAX

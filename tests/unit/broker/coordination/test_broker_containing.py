@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.protocol_broker import WANTS, Broker
 
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.fault_containment import ASIDE_MAX
+from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.register import request_reads, request_rows, request_writes
 from kalends.contract import messages as m
@@ -29,16 +29,16 @@ class Fragile(Broker):
         super().__init__(**options)
         coordinator = self.coordinator
         for part, name in (
-            (coordinator.negotiation, "visited"),
             (coordinator.timeouts, "_tick"),
             (coordinator.timeouts, "resend"),
             (coordinator.results, "_committed"),
         ):
-            self.break_in(part, name)
+            setattr(part, name, self.broken(name, getattr(part, name)))
+        coordinator.takers[m.Visited] = self.broken("visited", coordinator.takers[m.Visited])
 
-    def break_in(self, part: object, name: str) -> None:
+    def broken(self, name: str, whole: Callable[..., None]) -> Callable[..., None]:
         """Half of the step happens: something is asked of the register, and something is sent."""
-        whole, outbox = getattr(part, name), self.coordinator.outbox
+        outbox = self.coordinator.outbox
 
         def broken(*args: Any) -> None:
             about = args[0] if isinstance(args[0], Transaction) else args[1]
@@ -48,7 +48,7 @@ class Fragile(Broker):
                 raise Fault(name)
             whole(*args)
 
-        setattr(part, name, broken)
+        return broken
 
     def contained(self, step: Callable[[], object], *, goes_on: bool = False) -> None:
         self.coordinator.containment.contained(step, goes_on=goes_on)

@@ -7,11 +7,11 @@ import sqlite3
 
 from tests.unit.broker.register.test_register import RIDS, record_of
 
-from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.effects import CoordinatorEffects
-from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
 from kalends.broker.register import request_reads, request_writes

@@ -10,12 +10,13 @@ import pytest
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello
 from tests.protocol_support import T0
 
-from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.effects import Send
-from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX
-from kalends.broker.coordination.slot_search import LOOK_MS_MAX
-from kalends.broker.coordination.timeouts import CLOCK_BELIEVED_MS, RESEND_EVERY_MS_MAX
+from kalends.broker.coordination.record.decision_record import Spec
+from kalends.broker.coordination.search.site_waits import CLOCK_BELIEVED_MS
+from kalends.broker.coordination.search.slot_search import LOOK_MS_MAX
+from kalends.broker.coordination.timeouts import RESEND_EVERY_MS_MAX
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.voting.prepare_phase import VOTE_MS_MAX
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience
 from kalends.core.errors import Refusal, RefusalCode

@@ -7,9 +7,9 @@ from msgspec import structs
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
 from tests.protocol_support import BOB, COORDS, T0, secret_of
 
-from kalends.broker.coordination.negotiation import ROUNDS_MAX
-from kalends.broker.coordination.prepare_phase import ON_THE_WAY_MS, VOTE_MS_MAX
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.voting.negotiation import ROUNDS_MAX
+from kalends.broker.coordination.voting.prepare_phase import ON_THE_WAY_MS, VOTE_MS_MAX
 from kalends.calendars import unknown_resource
 from kalends.contract import messages as m
 from kalends.core.errors import (

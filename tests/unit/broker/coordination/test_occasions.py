@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from kalends.broker.coordination import occasions
-from kalends.broker.coordination.decision_record import Record, Spec, decode_record, encode_record
-from kalends.broker.coordination.places_elsewhere import elsewhere
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record import occasions
+from kalends.broker.coordination.record.decision_record import (
+    Placement,
+    Record,
+    Spec,
+    decode_record,
+    encode_record,
+)
+from kalends.broker.coordination.record.views import view_of
+from kalends.broker.federation.parts.places_elsewhere import elsewhere
 from kalends.contract.calls import PlacedJob
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import ChangeByOthers
@@ -101,7 +107,7 @@ def test_what_another_cancels_or_releases_is_told_and_what_its_user_does_is_not(
 
 def test_a_job_that_leaves_its_site_is_told_of_its_new_place_or_that_there_is_none() -> None:
     job = JobRequest(machine="", limit_s=60, command=("true",), at_most_once=True)
-    before = record(spec=Spec(REQUEST, "job", job=job), chosen={"sdsc": (1,)})
+    before = record(spec=Spec(REQUEST, "job", what=Placement(job)), chosen={"sdsc": (1,)})
     by = ChangeByOthers(made="placed-elsewhere", by="sdsc", at=1, reason="it is drained", was=WAS)
     placed = PlacedJob(machine="ncsa/t3e", number=7)
     after = record(spec=elsewhere(before, by_others=by), placed=placed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.query_plan import QueryPlan, why_not
+from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.search.query_plan import QueryPlan, why_not
 from kalends.broker.planning.directory import Directory
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import Hello

@@ -9,8 +9,8 @@ from tests.protocol_support import DAY, T0, visit, want
 from tests.protocol_support import rid as number_to_rid
 from tests.reclaim_world import HOUR, ReclaimWorld
 
-from kalends.broker.coordination.decision_record import decode_record
-from kalends.broker.coordination.owner_reclaims import TRIES_MAX
+from kalends.broker.coordination.owners.owner_reclaims import TRIES_MAX
+from kalends.broker.coordination.record.decision_record import decode_record
 from kalends.calendars import Limit, Limits
 from kalends.contract import messages as m
 from kalends.contract import reclaim_calls

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN
 
-from kalends.broker.coordination.views import view_of
+from kalends.broker.coordination.record.views import view_of
 from kalends.broker.register import notice_table
 from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.cli.requests.words import request_lines

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from tests.protocol_broker import SITES, START, Broker, hello
 from tests.protocol_support import T0
 
-from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX
-from kalends.broker.coordination.slot_search import LOOK_MS_MAX
+from kalends.broker.coordination.search.slot_search import LOOK_MS_MAX
 from kalends.broker.coordination.timeouts import RESEND_EVERY_MS_MAX
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.voting.prepare_phase import VOTE_MS_MAX
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.resources import ResourceInfo

@@ -7,7 +7,7 @@ from msgspec import structs
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN, DAY, T0
 
-from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.planning.obstacles import fewest_to_move
 from kalends.broker.planning.planner import plan
 from kalends.broker.planning.search_budget import STEPS_MAX, TooMuchWork, Work

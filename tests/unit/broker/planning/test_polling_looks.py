@@ -7,7 +7,7 @@ from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN, T0
 from touring_support import AgentBroker
 
-from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.planning.directory import SiteEntry
 from kalends.broker.planning.polling import site_statistics as o
 from kalends.broker.planning.polling.views import poll_views

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.simulation.disks import _memory
 
-from kalends.broker.coordination import warrants
-from kalends.broker.coordination.decision_record import Begin, Cancel, Record, Recover, Spec
+from kalends.broker.coordination.record.decision_record import Begin, Cancel, Record, Recover, Spec
+from kalends.broker.coordination.trust import warrants
 from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.comparison import Ours, compare
 from kalends.broker.reconciliation.reconciler import Reconciler

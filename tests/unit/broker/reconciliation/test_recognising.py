@@ -11,7 +11,13 @@ from tests.protocol_support import KEY, REGISTER, Site, vote, want
 from tests.simulation.disks import _memory
 from tests.unit.broker.reconciliation.test_comparing import row
 
-from kalends.broker.coordination.decision_record import Ask, Begin, Commit, Record, encode_record
+from kalends.broker.coordination.record.decision_record import (
+    Ask,
+    Begin,
+    Commit,
+    Record,
+    encode_record,
+)
 from kalends.broker.reconciliation.recognition import LISTEN_MS, Live, Recognition, mark_for
 from kalends.broker.register import lives, request_reads, request_writes
 from kalends.broker.register.broker_store import KIND

@@ -25,8 +25,8 @@ from tests.protocol_support import (
 )
 
 from kalends.backends.names import name_of
-from kalends.broker.coordination import warrants
-from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.trust import warrants
 from kalends.broker.reconciliation.comparison import Ours, compare
 from kalends.contract import messages as m
 from kalends.core.principals import Principal

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import structs
 from tests.unit.broker.register.test_register import RIDS, record_of
 
-from kalends.broker.coordination.decision_record import Begin, Commit, encode_record
+from kalends.broker.coordination.record.decision_record import Begin, Commit, encode_record
 from kalends.broker.register import lives, request_writes, script_table
 from kalends.broker.register.broker_store import KIND
 from kalends.contract import messages as m

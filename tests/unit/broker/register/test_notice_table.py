@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.coordination.decision_record import (
+from kalends.broker.coordination.record.decision_record import (
     Begin,
     Close,
     Commit,

@@ -14,8 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_record import (
+    Record,
+    Registered,
+    Spec,
+    encode_record,
+)
 from kalends.broker.register import (
     job_starts,
     lives,
@@ -59,7 +64,7 @@ def record_of(rid: str, key: str, owner: str = OWNERS[0], *, reservation: str = 
 
 
 class Twin:
-    """The table of `kalends.broker.coordination.decision_record`, word for word, on a dictionary."""
+    """The table of `kalends.broker.coordination.record.decision_record`, word for word, on a dictionary."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Record | None] = {}
@@ -132,7 +137,7 @@ class Twin:
 
     def may_leave(self, old: Record, op: r.Commit) -> bool:
         if op.running:
-            if old.spec.job is None or not old.spec.job.rerun:
+            if old.spec.placement is None or not old.spec.placement.job.rerun:
                 return False
             return old.started not in (None, "", r.FORGOTTEN) and old.ended is None
         return old.started == "" and old.ended is None
@@ -185,13 +190,13 @@ class Twin:
             return self.answer(op, False)
         if row.started is None:
             before = self.rows.get(row.replaces)
-            known = not row.replaces or (before is not None and before.spec.job is not None)
+            known = not row.replaces or (before is not None and before.spec.placement is not None)
             row.started = op.site if len(row.chosen) == 1 and known else r.FORGOTTEN
         row.started = row.started or op.site
         return Registered(op, row.started == op.site, copy.copy(row))
 
     def must_wait(self, row: Record, op: r.Permit) -> bool:
-        job = row.spec.job
+        job = row.spec.placement.job if row.spec.placement is not None else None
         lost = op.lost if job is not None and job.rerun and not job.at_most_once else ()
         return bool(row.replaces) and any(
             each is not None
@@ -236,8 +241,10 @@ losses = st.sampled_from(((), ("east",), ("east", "west")))
 jobs = st.sampled_from(
     (
         None,
-        JobRequest(machine="", limit_s=60, command=("true",), rerun=True),
-        JobRequest(machine="", limit_s=60, command=("true",), rerun=True, at_most_once=True),
+        r.Placement(JobRequest(machine="", limit_s=60, command=("true",), rerun=True)),
+        r.Placement(
+            JobRequest(machine="", limit_s=60, command=("true",), rerun=True, at_most_once=True)
+        ),
     )
 )
 ends = st.builds(
@@ -259,7 +266,7 @@ def operations(draw: st.DrawFn) -> r.Operation:
     key = KEYS[RIDS.index(rid) % 2] if draw(st.booleans()) else f"own-key-{rid}"
     reservation = rid if rid == RIDS[-1] else RIDS[0]
     written = record_of(rid, key, owner, reservation=reservation)
-    written.spec = msgspec.structs.replace(written.spec, job=draw(jobs))
+    written.spec = msgspec.structs.replace(written.spec, what=draw(jobs))
     written.problem = None
     written.stamp = draw(st.integers(1, 9))
     written.chosen = dict.fromkeys(draw(places), (1,))
@@ -480,7 +487,7 @@ def commit(
 ) -> Registered:  # fmt: skip
     """A place at `site`: the first one, or in that of the request number `before`, where it is `running`."""
     record = record_of(RIDS[number], f"key-of-{number}", reservation=RIDS[0])
-    record.spec = msgspec.structs.replace(record.spec, job=what)
+    record.spec = msgspec.structs.replace(record.spec, what=r.Placement(what))
     record.chosen = {site: (1,)}
     record.placed = PlacedJob(machine=f"{site}/m", number=1)
     record.replaces = RIDS[before] if number else ""

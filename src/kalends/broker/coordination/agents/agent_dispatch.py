@@ -1,0 +1,368 @@
+"""Attempts whose slots an agent chooses at the sites: one visit looks, chooses and holds.
+
+A round sends the agent to every site concerned. Once all have reported, the best common start that
+is held everywhere goes on like any that was held: to be promised, or to wait for its user. Without
+one, the next round is about starts that the agent has chosen everywhere, else about all that every
+site offered. What it leaves out to the last round is not booked: a script is a filter, and choosing
+nothing is a no. Only where there was nothing to choose the ordinary planner finds a start, or says why
+there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from kalends.broker.coordination.agents.agent_choice import Choice, best_choice
+from kalends.broker.coordination.agents.agent_story import AgentStory
+from kalends.broker.coordination.agents.itinerary import (
+    AGREE_MAX,
+    TOURS_MAX,
+    Tour,
+    failed_visits,
+    left_out,
+    must_run,
+    planned_tour,
+)
+from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, on
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.event_log import EventLog
+from kalends.broker.coordination.transaction import Branch, Transaction
+from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.trust.credentials import Credentials
+from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.voting.prepare_phase import HOLD_MS, PreparePhase, no_answers
+from kalends.broker.planning.directory import Directory
+from kalends.contract import messages as m
+from kalends.contract.messages import SiteReport, Want
+from kalends.core.errors import LimitExceeded, LostRace, Refusal, RefusalCode
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
+from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
+from kalends.core.scripts import Stop, asked_for
+
+UNKNOWN_MAX: Final = 3
+"""Sendings of the source after which a site that still does not know it counts as one without agents."""
+
+CALLS_KEPT_MAX: Final = 64
+SEEN_MAX: Final = 256
+"""Scripts that a site is believed to know, as many as it remembers: of others it says that it does not."""
+
+
+@dataclass(eq=False)
+class AgentDispatch:
+    """Agents on their way; `scripts` gives the source of a hash, or "" when it is not kept."""
+
+    identity: Identity
+    directory: Directory
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    credentials: Credentials
+    prepare: PreparePhase
+    story: AgentStory
+    scripts: Callable[[str], str]
+    _seen: dict[str, dict[str, None]] = field(init=False, default_factory=dict)
+    """For each site the scripts that it has been sent in this session, oldest first."""
+
+    def fetch_source(self, case: Transaction) -> str:
+        """Return the source of the script of `case` as it is now, and keep it; "" without one."""
+        script = case.record.spec.script
+        case.agent.source = self.scripts(script) if script else ""
+        return case.agent.source
+
+    @property
+    def part(self) -> CoordinatorPart:
+        touring = PhaseOwner(
+            ("touring",), resend=self.resend, too_late=self.toured, over=self.over,
+            site_back=self.site_back,
+        )  # fmt: skip
+        return CoordinatorPart(
+            handles=(on(m.Report, self.reported),), phases=(touring,), begins=self.begins,
+            greeted=self.forget_scripts,
+        )  # fmt: skip
+
+    def begins(self, case: Transaction, now: Moment) -> bool:
+        """Send the agent, unless owners are to approve its choice; its last round counts no more."""
+        case.agent.tour = None
+        return not case.record.asks_owner and self.tour(case, now)
+
+    def tour(self, case: Transaction, now: Moment) -> bool:
+        """Send the agent, if there is one and it has rounds left and something to choose."""
+        record = case.record
+        spec = record.spec
+        if spec.script and case.fixed and record.att == 1 and case.phase == "new":
+            self.log.add(
+                case, "agent", "the request names its slots, so the agent has no choice", now
+            )
+        over = case.cancel_wanted or record.held_until_ms or record.tours >= TOURS_MAX
+        if not spec.script or over:
+            return False
+        if case.fixed:
+            return self._without(case, "has no choice: the request names its slots", now)
+        case.agent.source = case.agent.source or self.scripts(spec.script)
+        if not case.agent.source:
+            record.tours = TOURS_MAX
+            self.log.add(case, "agent", "its script is no longer stored; booking without it", now)
+            return self._without(case, "its script is no longer stored", now)
+        tour = planned_tour(
+            spec.request, self.directory, case.tries.shunned, record.only, now.wall_s
+        )
+        if tour is None:
+            return False
+        tour.inbox = record.inbox[:AGENT_MESSAGES_MAX]
+        record.wants = ()
+        case.agent.tour = tour
+        case.tries.refusals = []
+        case.enter("tour")
+        case.parts = {site: Branch(site, ()) for site in tour.asks}
+        self.prepare.wait_for_votes(case, now)
+        for site in tour.stops:
+            self._dispatch(case, tour, site)
+        return True
+
+    def _without(self, case: Transaction, why: str, now: Moment) -> bool:
+        """Go on without the agent, or where it must run, not at all; tell whether all is done with this."""
+        if case.record.spec.request.agent_must_run:
+            self.prepare.close(case, must_run(why), "failed", now)
+        return case.record.spec.request.agent_must_run
+
+    def _dispatch(self, case: Transaction, tour: Tour, site: str) -> None:
+        record = case.record
+        script = record.spec.script
+        seen = self._seen.setdefault(site, {})
+        dispatch = m.Dispatch(
+            rid=record.rid,
+            att=record.att,
+            stamp=record.stamp,
+            round=record.tours + 1,
+            principal=record.principal,
+            script=script,
+            source="" if script in seen else case.agent.source,
+            text=record.spec.text[:REQUEST_TEXT_MAX],
+            arguments=record.spec.request.arguments,
+            inbox=tour.inbox,
+            starts=tour.starts,
+            asks=tour.asks[site],
+            near=self._stops(case, tour, site),
+            parts=self.prepare.participants(case, site),
+            need=len(case.parts),
+            coords=self.identity.coords,
+            secret=self.credentials.secret(record, site),
+            hold_ms=HOLD_MS,
+        )
+        self.outbox.send(site, dispatch)
+        seen[script] = None
+        if len(seen) > SEEN_MAX:
+            del seen[next(iter(seen))]
+
+    def _stops(self, case: Transaction, tour: Tour, way: str) -> tuple[Stop, ...]:
+        """Where `way` is to pass the agent on to, with what proves there that we have sent it."""
+        record = case.record
+        return tuple(
+            msgspec.structs.replace(
+                stop,
+                secret=self.credentials.visit_proof(
+                    stop.site, record, way, asked_for(tour.starts, stop.asks)
+                ),
+            )
+            for stop in tour.near_stops(way)
+        )
+
+    def resend(self, case: Transaction, part: Branch) -> None:
+        """Send the agent again to a site that has not answered, if nobody is to pass it on there."""
+        tour, site = case.agent.tour, part.site
+        if tour is None or site in tour.reports:
+            return
+        way = tour.way(site)
+        if way != site and not self.directory.is_up(way):
+            tour.visit_directly(site)
+            way = site
+        if way == site:
+            self._dispatch(case, tour, site)
+
+    def forget_scripts(self, site: str) -> None:
+        """A new session: which scripts `site` knows is not known."""
+        self._seen.pop(site, None)
+
+    def site_back(self, case: Transaction, hello: m.Hello, now: Moment) -> bool:
+        """A site that has restarted holds nothing any more, whatever it had reported."""
+        tour = case.agent.tour
+        report = tour.reports.get(hello.site) if tour is not None else None
+        if tour is not None and report is not None and report.epoch != hello.epoch:
+            del tour.reports[hello.site]
+            tour.visit_directly(hello.site)
+        return True
+
+    def over(self, case: Transaction, now: Moment) -> None:
+        reports = case.agent.tour.reports if case.agent.tour is not None else {}
+        self.prepare.ran_out(case, (site for site in case.parts if site not in reports), now)
+
+    def reported(self, site: str, report: m.Report, now: Moment) -> None:
+        """A site is believed about its own resources; those near it, about theirs, through it."""
+        case = self.table.live(report.rid, report.att, ("touring",))
+        if case is None or (tour := case.agent.tour) is None or site not in tour.stops:
+            return
+        near = tour.stops[site]
+        heard = {each.site: each for each in reversed(report.sites)}
+        # First the site itself: while it does not know the script, it has passed nothing on.
+        for name in (site, *near):
+            if name not in tour.reports and (name == site or site in tour.reports):
+                self._report_of(case, tour, name, heard.get(name))
+        if tour.complete:
+            self.toured(case, now)
+
+    def _report_of(
+        self, case: Transaction, tour: Tour, name: str, report: SiteReport | None
+    ) -> None:
+        """Take what `name` says, or send the agent there (again) when that says nothing yet."""
+        via = tour.way(name)
+        if report is not None and report.code == "unknown-script":
+            self._seen.get(name, {}).pop(case.record.spec.script, None)
+            tour.unknown[name] = tour.unknown.get(name, 0) + 1
+            if tour.unknown[name] <= UNKNOWN_MAX:
+                if via != name:
+                    tour.visit_directly(name)
+                self._dispatch(case, tour, name)
+                return
+        if report is None or (via != name and _unreached(report)):
+            if via != name:
+                tour.visit_directly(name)
+                self._dispatch(case, tour, name)
+            return
+        tour.reports[name] = tour.believed(report)
+        self.outbox.count_run(report.code)
+
+    def toured(self, case: Transaction, now: Moment) -> None:
+        """All have reported, or the time is over: go on with what is held, or with another round."""
+        tour = case.agent.tour
+        if tour is None:
+            return
+        case.agent.tour = None
+        record = case.record
+        silent = no_answers(site for site in tour.asks if site not in tour.reports)
+        self.story.tell(case, tour, silent, now)
+        record.inbox = record.inbox[len(tour.inbox) :]
+        record.tours += 1
+        record.only = ()
+        failed = (*failed_visits(tour.reports.values()), *silent)
+        record.agent_failed = tuple(each.where for each in failed)
+        if failed and record.spec.request.agent_must_run:
+            self.prepare.close(case, must_run("has failed", failed), "failed", now)
+            return
+        held = [tour.reports[site].held for site in sorted(tour.reports)]
+        choice = best_choice(tour.needs, held, case.tries.excluded_starts)
+        if choice is not None:
+            self._chosen(case, tour, choice, now)
+            return
+        refusals = (
+            *silent,
+            *(each for of_one in tour.reports.values() for each in of_one.refusals),
+        )
+        self._nothing_held(case, tour, tuple(dict.fromkeys(refusals)), now)
+
+    def _nothing_held(
+        self, case: Transaction, tour: Tour, refusals: tuple[Refusal, ...], now: Moment
+    ) -> None:
+        """Another round, about what the agent has chosen everywhere, else about all that was offered.
+
+        What it has left out to the end is not booked. The planner goes on where there was nothing to
+        choose: it finds a start that was not on offer, or says why there is none.
+        """
+        record = case.record
+        chosen = tour.common_starts(case.tries.excluded_starts, chosen=True)
+        starts = chosen or tour.common_starts(case.tries.excluded_starts, chosen=False)
+        if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
+            record.only = starts
+            detail = f"no common start is held at all sites; trying {len(starts)} next"
+            self.prepare.give_up_attempt(case, detail, refusals, now)
+        elif chosen:
+            error = LostRace(
+                f"the agent lost the race {record.tours} times",
+                remedy="try again, or give a wider window",
+                refusals=refusals,
+            )
+            self.prepare.close(case, error, "failed", now)
+        elif starts:
+            self.prepare.close(case, left_out(tour.reports.values()), "failed", now)
+        elif record.spec.request.agent_must_run:
+            self.prepare.close(case, must_run("was offered no slots", refusals), "failed", now)
+        else:
+            record.tours = TOURS_MAX
+            detail = "no common start for the agent; searching without it"
+            self.prepare.give_up_attempt(case, detail, refusals, now)
+
+    def _chosen(self, case: Transaction, tour: Tour, choice: Choice, now: Moment) -> None:
+        """Keep the holds of one common start, as if just these had been asked for."""
+        record = case.record
+        parts: dict[str, Branch] = {}
+        for site in tour.asks:
+            report = tour.reports.get(site)
+            chosen = [hold for hold in choice.holds if split_resource(hold.resource)[0] == site]
+            if not chosen:
+                if report is None or report.held:
+                    self.prepare.release(case, site)
+                continue
+            wants = tuple(Want(hold.resource, hold.start, hold.end, hold.units) for hold in chosen)
+            part = Branch(site, wants, tuple(hold.hold_id for hold in chosen))
+            if report is not None:
+                part.approval = report.approval
+                part.surplus = tuple(
+                    hold.hold_id for hold in report.held if hold.hold_id not in part.hold_ids
+                )
+            parts[site] = part
+        case.parts = parts
+        record.wants = tuple(want for part in parts.values() for want in part.wants)
+        case.tries.planned = (0, choice.common)
+        self.prepare.all_held(case, now)
+        if case.phase in ("held", "asking"):
+            # At once: from then on no site asks for it back.
+            for part in parts.values():
+                self.prepare.renew(case, part)
+
+    def leave_message(
+        self,
+        case: Transaction,
+        key: str,
+        digest: str,
+        message: str,
+        spec: r.Spec | None,
+        source: str,
+    ) -> None:
+        """Leave `message` ("" leaves none) for the agent of `case`, or go on by `spec`.
+
+        Raises `LimitExceeded` when too many messages wait.
+        """
+        standing = case.record
+        if any(key == each for each, _ in standing.told_agent):
+            return
+        if message and len(standing.inbox) >= AGENT_MESSAGES_MAX:
+            raise LimitExceeded(
+                f"{AGENT_MESSAGES_MAX} unread messages wait for this agent",
+                where="message",
+                remedy="wait until its next round has read them",
+                request_id=standing.reservation,
+            )
+        if message:
+            standing.inbox = (*standing.inbox, message)
+        if spec is not None:
+            standing.spec = spec
+            standing.tours = min(standing.tours, AGREE_MAX - 1)
+            case.agent.source = source
+        standing.told_agent = (*standing.told_agent, (key, digest))[-CALLS_KEPT_MAX:]
+        note = r.Note(
+            case.rid, standing.att, r.encode_record(standing), "agent",
+            standing.spec.script if spec is not None else "", source,
+        )  # fmt: skip
+        self.table.write(case, note)
+
+
+def _unreached(report: SiteReport) -> bool:
+    """A site that was to be reached through another says nothing of its own in this report."""
+    return any(
+        each.where == report.site and each.code == RefusalCode.SITE_DOWN for each in report.refusals
+    )

@@ -1,0 +1,1 @@
+"""Approvals and reclaims of owners, and their reports of nodes that fail."""

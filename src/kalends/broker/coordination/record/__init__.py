@@ -1,0 +1,1 @@
+"""The stored record of a request, and the view of it for its user."""

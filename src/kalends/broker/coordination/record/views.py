@@ -1,0 +1,104 @@
+"""A request as its user sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from kalends.broker.coordination.record.decision_record import FORGOTTEN, Record
+from kalends.broker.coordination.record.plain_data import plain_data
+from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView, UnitsOut
+from kalends.core.errors import KalendsError, Problem
+from kalends.core.identifiers import split_resource
+from kalends.core.language import format_term
+from kalends.core.requests import Term
+
+WAYS_NAMED: Final = 4
+"""Implementations that are named in lists; of more it is told how many they are."""
+
+
+def view_of(
+    record: Record, *, confirmed: frozenset[str] | None = None, changing: str = ""
+) -> RequestView:
+    """`record` as its user sees it. `confirmed`: sites that have said Done (None: by the record)."""
+    wants = record.wants or record.spec.wants
+    if record.replaces and record.state == "open":
+        changing = record.rid
+    reserved = record.state in ("commit", "cancelled", "replaced")
+    claims = tuple(
+        ClaimView(
+            resource=want.resource,
+            start=want.start,
+            end=want.end,
+            units=want.units,
+            confirmed=reserved
+            and (
+                record.done if confirmed is None else split_resource(want.resource)[0] in confirmed
+            ),
+        )
+        for want in wants
+    )
+    return RequestView(
+        id=record.reservation,
+        state=record.public_state,
+        user=record.user,
+        text=record.spec.text,
+        created_at=record.created_ms // 1000,
+        start=min((want.start for want in wants), default=0),
+        end=max((want.end for want in wants), default=0),
+        claims=claims,
+        attempts=record.att,
+        expires_at=record.held_until_ms // 1000 if record.public_state == "held" else 0,
+        note=record.spec.request.note,
+        agent=record.spec.agent,
+        script=record.spec.script,
+        agent_failed=record.agent_failed,
+        notes=tuple(
+            AgentNote(at_ms=left.at_ms, site=left.site, value=plain_data(left.text, "notes"))
+            for left in record.left
+        ),
+        changing=changing,
+        waiting=record.waiting if record.state == "open" else None,
+        placed=_placed(record) if reserved else None,
+        needs_approval=record.needs_approval if record.public_state == "held" else (),
+        recalled_until=record.recalled_until if record.public_state == "held" else 0,
+        priority=record.spec.request.priority,
+        changed=record.ended_by or (record.spec.by_others if reserved else None),
+        parts_ended_at=record.parts_ended_at,
+        units_out=tuple(
+            UnitsOut(resource=resource, units=lack.nodes, at=lack.at, detail=lack.detail)
+            for resource, lack in record.nodes_out.items()
+            if lack.nodes and record.state == "commit"
+        ),
+        problem=record.problem,
+    )
+
+
+def _placed(record: Record) -> PlacedJob | None:
+    """Return where the job is, or may start: once it has started, that is one place. And how it has ended."""
+    placed = record.placed
+    if placed is None:
+        return None
+    if record.started and record.started != FORGOTTEN:
+        places = (placed, *placed.also)
+        at = (each for each in places if split_resource(each.machine)[0] == record.started)
+        placed = replace(next(at, placed), also=())
+    return replace(placed, ended=record.ended) if record.ended is not None else placed
+
+
+def text_of_job(term: Term, ways: Sequence[str] = ()) -> str:
+    """Return what a job asks for, as lists tell it; `ways` are the names of its implementations."""
+    if not ways:
+        if term.attributes:
+            return f"job on {format_term(term)}"
+        return f"job on any machine, {term.units} node{'s' if term.units > 1 else ''}"
+    where = format_term(replace(term, units=1)) if term.attributes else "any machine"
+    named = " or ".join(ways) if len(ways) <= WAYS_NAMED else f"one of {len(ways)} implementations"
+    return f"job on {where} as {named}"
+
+
+def problem_of(error: KalendsError, rid: str) -> Problem:
+    error.request_id = rid
+    return error.to_problem()

@@ -1,0 +1,1 @@
+"""Holds and promises of sites, the decision, and the telling of it."""

@@ -1,0 +1,1 @@
+"""The parts of the wing in the coordinator: pure, as all of it."""
