@@ -37,6 +37,7 @@ import msgspec
 import numpy as np
 
 import kalends
+import kalends_malleable
 from benchmarks.facility import own_environment
 from kalends.core.jobs import JobRequest
 from kalends.scheduling.cluster import Cluster
@@ -272,8 +273,10 @@ async def measured(jobs: int, nodes: int, rounds: int, seed: int) -> list[Policy
 
 
 def python_for_jobs() -> tuple[str, str]:
-    """Return a Python that jobs' users can run, and the path on which it finds kalends and NumPy."""
-    folders = {Path(each.__file__ or "").parents[1] for each in (kalends, np, msgspec)}
+    """Return a Python that jobs' users can run, and the path on which it finds what jobs import."""
+    folders = {
+        Path(each.__file__ or "").parents[1] for each in (kalends, kalends_malleable, np, msgspec)
+    }
     path = ":".join(map(str, folders))
     for python in (sys.executable, "/usr/bin/python3"):
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
