@@ -10,7 +10,7 @@ from kalends.machines.machine import Partition, Planned
 from kalends.machines.mapper import Mapper
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.backfill.conservative_mapped import MappedConservative
+from kalends.scheduling.policies.backfill.conservative_placed import PlacedConservative
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
@@ -107,7 +107,7 @@ def replayed() -> None:
 
 
 def promised() -> None:
-    policy = MappedConservative(MappedCluster(machine_from("mesh2d:3x1")))
+    policy = PlacedConservative(MappedCluster(machine_from("mesh2d:3x1")))
     scheduler = Scheduler(policy)
     for number, length_s in enumerate((5, 10, 5)):
         job = SimulatedJob(id=number, submit_s=0, nodes=1, requested_s=length_s, run_s=length_s)

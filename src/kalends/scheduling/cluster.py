@@ -174,8 +174,7 @@ class Cluster:
         job.requested_s = max(limit_s - now, int(self.live))
         job.until_s = -1
         job.target = 0
-        if self._numbers is not None:
-            job.partition = None
+        job.partition = None
         if self.live:
             self._revise()
 
@@ -364,9 +363,9 @@ class Cluster:
         return True
 
     def can_resize(self, job: Job, nodes: int, now: int) -> bool:
-        """Return whether `resize` would ask."""
+        """Return whether `resize` would ask: never if a job has a place, which stays until it has ended."""
         molds = job.molds
-        if molds is None or not molds.malleable or nodes not in molds.sizes:
+        if not self.counts or molds is None or not molds.malleable or nodes not in molds.sizes:
             return False
         if job.target or nodes == job.granted or job.until_s <= now or job in self.touched:
             return False

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
+from msgspec.structs import replace
+
 from kalends.core.errors import InvalidInput
 from kalends.machines.machine import Planned
 from kalends.scheduling.cluster import Cluster
@@ -85,22 +87,18 @@ class Grid(Cluster):
     ) -> None:
         self.placer = Placer(clusters, crossing, fit, undivided)
         self.parts = self.placer.parts
-        kept = {part: tuple(each) for part, each in (reservations or {}).items()}
-        for part, wanted in kept.items():
+        every: list[Reservation] = []
+        for part, made in (reservations or {}).items():
             if not 0 <= part < len(self.parts):
                 raise InvalidInput(
                     f"no such part {part}",
                     where="reservations",
                     remedy=f"number parts from 0 to {len(self.parts) - 1}",
                 )
-            Reservations(self.parts[part].nodes, wanted)
-        every = [each for wanted in kept.values() for each in wanted]
+            every += Reservations(
+                self.parts[part].nodes, (replace(each, part=part) for each in made)
+            )
         super().__init__(sum(part.nodes for part in self.parts), every, live=live)
-        self._kept = [
-            (each, self._on_part(part, each.nodes))
-            for part, wanted in kept.items()
-            for each in wanted
-        ]
         self.free_of_parts = [part.nodes for part in self.parts]
         """Free nodes in service of each part; below 0 if a job has a node that is to leave service."""
         self.out_of_parts = [0] * len(self.parts)
@@ -122,8 +120,8 @@ class Grid(Cluster):
 
     def placement(self, job: Job, now: int) -> Placed | None:
         """Return where the job would run if it were started now; None if it does not fit."""
-        if self._kept:
-            return self.placer.place_during(job, now, self.plan_of_parts(now).free_during)
+        if self.reserved:
+            return self.placer.place_during(job, now, self.plan_of_places(now).free_during)
         ends = self.ends
         if ends and ends[0][0] <= now:
             return self.placer.place(job, self._free_of_parts_at(now))
@@ -136,11 +134,12 @@ class Grid(Cluster):
     def can_start(self, job: Job, now: int) -> bool:
         return self.placement(job, now) is not None
 
-    def start(self, job: Job, now: int, placed: Placed | None = None) -> bool:
-        """Start a waiting job if it fits; return whether it did. `placed` is its place, if decided."""
-        placed = placed or self.placement(job, now)
-        if placed is None:
-            return False
+    def start(self, job: Job, now: int) -> bool:
+        placed = self.placement(job, now)
+        return placed is not None and self.start_on(job, placed, now)
+
+    def start_on(self, job: Job, placed: Placed, now: int) -> bool:
+        """Start a waiting job in a free place; return True."""
         job.placed = placed
         job.stretch = self.placer.stretch(placed)
         self.free_of_parts = list(map(int.__sub__, self.free_of_parts, placed))
@@ -148,24 +147,11 @@ class Grid(Cluster):
         return True
 
     def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
-        return self.plan_of_parts(now).fits(job.placed, job.until_s, until_s)
+        return self.plan_of_places(now).fits(job.placed, job.until_s, until_s)
 
     def start_in(self, name: str, job: Job, now: int) -> bool:
         """Refuse: a grid runs no jobs in reservations."""
         return False
-
-    def reserve(
-        self,
-        wanted: Reservation,
-        now: int,
-        guests: Collection[Job] = (),
-        planned: Sequence[Planned] = (),
-    ) -> None:
-        """Add a reservation as any cluster does; it must name its part."""
-        assert not guests, "no job of a grid runs in a reservation"
-        self.check_room(wanted, now)
-        placed = self._on_part(wanted.part, wanted.nodes)
-        self._keep([*self._kept_but(wanted.name, now), (wanted, placed)])
 
     def check_room(
         self,
@@ -176,19 +162,11 @@ class Grid(Cluster):
         *,
         sparing: bool = False,
     ) -> None:
+        assert not guests, "no job of a grid runs in a reservation"
         check_arrival(wanted, now, len(self.parts))
-        plan = self._plan_of_parts_beside(self._kept_but(wanted.name, now), now)
-        placed = self._on_part(wanted.part, wanted.nodes)
-        if not plan.fits(placed, max(wanted.start_s, now), wanted.end_s):
+        plan = self._plan_of_places_beside(self._made_but(wanted.name, now), now)
+        if not plan.fits(self._on_part(wanted), max(wanted.start_s, now), wanted.end_s):
             raise no_room(wanted)
-
-    def unreserve(self, name: str, now: int) -> None:
-        super().unreserve(name, now)
-        self._keep(self._kept_but(name, now))
-
-    def can_resize(self, job: Job, nodes: int, now: int) -> bool:
-        """Refuse: a job keeps its nodes of each part until it has ended."""
-        return False
 
     def end(self, job: Job) -> None:
         super().end(job)
@@ -211,8 +189,8 @@ class Grid(Cluster):
         leeway = self.leeway(now)
         if self.placer.place(job, self._in_service()) is None:
             return Promise(NEVER, leeway)
-        if self._kept:
-            plan = self.plan_of_parts(now)
+        if self.reserved:
+            plan = self.plan_of_places(now)
             found = plan.earliest(job, now)
             assert found is not None, (
                 f"job {job.id} fits on the empty grid, and so on the last step"
@@ -230,23 +208,18 @@ class Grid(Cluster):
             spare = list(map(int.__add__, spare, running.placed))
         return GridPromise(shadow_s, leeway, self, job, spare)
 
-    def plan_of_parts(self, now: int) -> GridPlan:
+    def place_of(self, job: Job) -> Placed:
+        """Return the place of a running job."""
+        return job.placed
+
+    def plan_of_places(self, now: int) -> GridPlan:
         """Return the free nodes of each part from `now` on, if all running jobs end when expected."""
-        return self._plan_of_parts_beside(self._kept, now)
+        return self._plan_of_places_beside(self.reservations, now)
 
-    def _plan_of_parts_beside(
-        self, kept: Iterable[tuple[Reservation, Placed]], now: int
-    ) -> GridPlan:
+    def _plan_of_places_beside(self, reservations: Iterable[Reservation], now: int) -> GridPlan:
         busy = [(now, until_s, job.placed) for until_s, _, job in self.ends]
-        busy += [(each.start_s, each.end_s, placed) for each, placed in kept]
+        busy += [(each.start_s, each.end_s, self._on_part(each)) for each in reservations]
         return GridPlan(now, self.placer, self._in_service(), busy)
-
-    def _kept_but(self, name: str, now: int) -> list[tuple[Reservation, Placed]]:
-        return [each for each in self._kept if each[0].end_s > now and each[0].name != name]
-
-    def _keep(self, kept: list[tuple[Reservation, Placed]]) -> None:
-        self._kept = kept
-        self._reserve_all([each for each, _ in kept])
 
     def _node_numbers(self) -> NodeNumbers:
         return NodeNumbers([part.nodes for part in self.parts])
@@ -273,5 +246,6 @@ class Grid(Cluster):
             free = list(map(int.__add__, free, job.placed))
         return free
 
-    def _on_part(self, part: int, nodes: int) -> Placed:
-        return tuple(nodes if index == part else 0 for index in range(len(self.parts)))
+    def _on_part(self, reserved: Reservation) -> Placed:
+        parts = range(len(self.parts))
+        return tuple(reserved.nodes if part == reserved.part else 0 for part in parts)

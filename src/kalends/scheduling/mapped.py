@@ -142,14 +142,6 @@ class MappedCluster(Cluster):
         self._free_nodes(job)
         self._vacated.discard(job.order)
 
-    def stopped(self, job: Job, now: int) -> None:
-        super().stopped(job, now)
-        job.partition = None
-
-    def undo(self, job: Job) -> None:
-        super().undo(job)
-        job.partition = None
-
     def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
         self._vacate(now)
         machine, self.machine = self.machine, self.machine.copy()
@@ -164,10 +156,6 @@ class MappedCluster(Cluster):
     def room(self, now: int) -> int:
         """Return the nodes that are free, in service and not reserved; here each counts once."""
         return self._board(now, now + 1).free
-
-    def can_resize(self, job: Job, nodes: int, now: int) -> bool:
-        """Refuse: a partition stays as it is until its job has ended."""
-        return False
 
     def drain(self, nodes: Collection[int]) -> None:
         self.machine.drain(nodes)
@@ -323,7 +311,12 @@ class MappedCluster(Cluster):
                     return MappedPromise(time_s, leeway, self, job, then)
         return Promise(NEVER, self.leeway(now))
 
-    def plan_of_units(self, now: int) -> MappedPlan:
+    def place_of(self, job: Job) -> Partition:
+        """Return the place of a running job."""
+        assert job.partition is not None
+        return job.partition
+
+    def plan_of_places(self, now: int) -> MappedPlan:
         """Return the busy units from `now` on, if all running jobs end when they are expected to."""
         taken = [(room.start_s, room.end_s, partition) for room, partition in self.rooms]
         for until_s, _, job in self.ends:

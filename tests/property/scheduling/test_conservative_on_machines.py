@@ -12,7 +12,7 @@ from tests.mapped_twin import LATEST_S, MachineLog, MachineTwin, Service, Start,
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.backfill.conservative import Conservative
-from kalends.scheduling.policies.backfill.conservative_mapped import MappedConservative
+from kalends.scheduling.policies.backfill.conservative_placed import PlacedConservative
 from kalends.scheduling.prediction.frozen import predicted_starts
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.registry import policy_maker
@@ -113,7 +113,7 @@ class Driven:
             self.promised[job] = promised_s
 
     def promises(self, now: int) -> Iterator[tuple[SimulatedJob, int]]:
-        assert isinstance(self.policy, MappedConservative)
+        assert isinstance(self.policy, PlacedConservative)
         for job in self.policy.waiting():
             yield job, self.policy.promised(job)
 
@@ -196,8 +196,8 @@ def test_named_nodes_are_reserved_where_counting_them_would_not_do() -> None:
         for spec in ("pool:4", "mesh2d:2x2")
     }
     assert policies == {
-        "pool:4": [Conservative, MappedConservative],
-        "mesh2d:2x2": [MappedConservative, MappedConservative],
+        "pool:4": [Conservative, PlacedConservative],
+        "mesh2d:2x2": [PlacedConservative, PlacedConservative],
     }
 
 

@@ -27,15 +27,10 @@ def conservative(cluster: Cluster) -> Policy:
     # Imported here: most replays only count nodes.
     from kalends.scheduling.grid import Grid
     from kalends.scheduling.mapped import MappedCluster
+    from kalends.scheduling.policies.backfill.conservative_placed import PlacedConservative
 
-    if isinstance(cluster, Grid):
-        from kalends.scheduling.policies.backfill.conservative_grid import GridConservative
-
-        return GridConservative(cluster)
-    if isinstance(cluster, MappedCluster) and not cluster.as_counted:
-        from kalends.scheduling.policies.backfill.conservative_mapped import MappedConservative
-
-        return MappedConservative(cluster)
+    if isinstance(cluster, Grid) or (isinstance(cluster, MappedCluster) and not cluster.as_counted):
+        return PlacedConservative(cluster)
     return Conservative(cluster)
 
 

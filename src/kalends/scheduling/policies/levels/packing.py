@@ -172,13 +172,6 @@ class LevelPolicy:
         """Return whether a submitted job may bypass the waiting room, into a gap."""
         return self.rule.stacked
 
-    def _nodes(self, job: Job) -> int:
-        """Return the nodes that it takes, counted; whole units on a machine with a topology."""
-        cluster = self.cluster
-        if isinstance(cluster, MappedCluster):
-            return cluster.machine.granted(job.nodes, job.shape)
-        return job.nodes
-
     def _wants_block(self, now: int) -> bool:
         return not self.plan.bookings or self.plan.preplanned_s(now) < self.threshold_s
 
@@ -186,11 +179,11 @@ class LevelPolicy:
         """Return a booking for a job that need not enter the waiting room."""
         plan = self.plan
         if not plan.bookings and not len(self.room) and self._fits_now(job, now):
-            return PlannedJob(job, self._nodes(job), now, plan.level_now(now))
+            return PlannedJob(job, self.cluster.width(job), now, plan.level_now(now))
         if not self._fills_gaps() or not plan.levels or not self._in_service(job):
             return None
         packing = plan.packing(now)
-        nodes = self._nodes(job)
+        nodes = self.cluster.width(job)
         found = packing.gap(nodes, job.requested_s, now)
         if found is None:
             return None
@@ -203,7 +196,7 @@ class LevelPolicy:
         """Return whether it could be configured at once; an autonomous scheduler only counts."""
         if self.mapped is not None:
             return self.mapped.can_start(job, now)
-        return self.cluster.plan(now).fits(self._nodes(job), now, now + job.requested_s)
+        return self.cluster.plan(now).fits(self.cluster.width(job), now, now + job.requested_s)
 
     def _in_service(self, job: Job) -> bool:
         return not self.cluster.out_of_service or self.cluster.fits_in_service(job)
@@ -268,7 +261,7 @@ class LevelPolicy:
         bookings = []
         for index in rule.ordered([job.requested_s for job in block]):
             job = block[index]
-            nodes = self._nodes(job)
+            nodes = self.cluster.width(job)
             bookings.append(
                 PlannedJob(job, nodes, *packing.place(rule, nodes, job.requested_s, first))
             )

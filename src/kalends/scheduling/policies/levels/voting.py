@@ -29,7 +29,7 @@ class Ivs(LevelPolicy):
     def _configurable_at_once(self, block: Sequence[Job], packing: Packing, now: int) -> bool:
         profile = packing.profile.copy()
         for job in block:
-            nodes = self._nodes(job)
+            nodes = self.cluster.width(job)
             if not profile.fits(nodes, now, now + job.requested_s):
                 return False
             profile.take(nodes, now, now + job.requested_s)
