@@ -28,7 +28,7 @@ BUDGET: Final = {
     "notices": 1_470,
     "resource_servers": 19_860,
     "rim": 470,
-    "scheduling": 8_330,
+    "scheduling": 8_190,
     "serving": 7_960,
     "simulation": 6_600,
     "stores": 980,
