@@ -24,6 +24,7 @@ from kalends.broker.register.notice_table import (
 )
 from kalends.notices.bundles import BUNDLE_MAX, Bundler
 from kalends.notices.delivery import Delivery
+from kalends.notices.delivery_table import DELIVERIES
 from kalends.notices.request_delivery import request_delivery
 from kalends.notices.request_notice import RequestNotice
 
@@ -39,7 +40,7 @@ class Telling(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(NOTICES)
+        self.connection.executescript(NOTICES + DELIVERIES)
         self.now = START
         self.bundlers = [Bundler(MINUTE_MAX), Bundler(MINUTE_MAX)]
         self.on_the_way: dict[int, MakeDeliveries] = {}
