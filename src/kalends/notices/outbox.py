@@ -133,12 +133,10 @@ class Outbox:
 
     def take_up(self, deliveries: Iterable[Delivery], now: int) -> None:
         """Take deliveries that are durable already; those that are here change nothing."""
-        for delivery in deliveries:
-            line = self._way(delivery).line_of(delivery)
-            if delivery.id not in self._unstored and (
-                line is None or delivery.id not in line.deliveries
-            ):
-                self._take(delivery, now)
+        for each in deliveries:
+            line = self._way(each).line_of(each)
+            if each.id not in self._unstored and (line is None or each.id not in line.deliveries):
+                self._take(each, now)
         self._try_due(now)
 
     def sent(self, delivery: Delivery, now: int) -> None:
