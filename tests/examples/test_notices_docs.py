@@ -13,13 +13,13 @@ from pathlib import Path
 
 from transcripts import ROOT, environment
 
-from kalends.batch.job_letters import letter_of
+from kalends.batch.job_delivery import job_delivery
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.jobs import JobRequest, Notify
 from kalends.core.principals import Principal
 from kalends.notices.address_book import AddressBook
-from kalends.notices.letter import FailedTry, Letter
+from kalends.notices.delivery import Delivery, FailedTry
 from kalends.notices.webhooks import WebhookCalls, owners_secret
 from kalends.rim.webhook_signatures import secret_text
 from kalends.serving.configuration import NoticesConfiguration, load_configuration
@@ -70,8 +70,8 @@ def test_its_mail_is_what_a_user_gets() -> None:
     queue.begun(number, 1, at("09:40"))
     queue.ended(number, 1, f.JobEnding(kind="exit", status=3), at("10:12"))
     (milestone,) = queue.take_effects().milestones
-    letter = letter_of("lab/box", milestone, "ann@lab.example", at("10:12"))
-    assert BLOCKS["mail"] == f"Subject: {letter.subject}\n\n{letter.text}"
+    delivery = job_delivery("lab/box", milestone, "ann@lab.example", at("10:12"))
+    assert BLOCKS["mail"] == f"Subject: {delivery.subject}\n\n{delivery.text}"
 
 
 def test_its_receiver_takes_what_the_site_has_signed_once_and_nothing_else(
@@ -104,10 +104,10 @@ async def called(port: int, key: Path, name: str, now: int) -> FailedTry | None:
     rules = NoticesConfiguration(webhook_hosts=(f"127.0.0.1:{port}",), webhook_key=key)
     tls = ssl.create_default_context()
     secret = owners_secret(key, "site.notices.webhook_key")
-    calls = WebhookCalls(rules, AddressBook(rules), tls, lambda: now, lambda letter: secret)
+    calls = WebhookCalls(rules, AddressBook(rules), tls, lambda: now, lambda delivery: secret)
     url = f"http://127.0.0.1:{port}/jobs"
-    letter = Letter(id=name, user="ann", to=url, subject=name, text="", facts={}, made_s=now)
+    delivery = Delivery(id=name, user="ann", to=url, subject=name, text="", facts={}, made_s=now)
     try:
-        return await calls.carry(letter)
+        return await calls.carry(delivery)
     finally:
         await calls.close()

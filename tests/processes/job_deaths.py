@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kalends.batch.shepherds import linux
-from kalends.batch.shepherds.nursery import ZYGOTE
+from kalends.batch.shepherds.zygote_supervisor import ZYGOTE
 
 from . import strikes
 from .servers import Server

@@ -17,9 +17,9 @@ from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.control_group import usable
 from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main, Void
 from kalends.batch.shepherds.launcher import Launcher
-from kalends.batch.shepherds.nursery import ZYGOTE
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.watch import Wanted
+from kalends.batch.shepherds.zygote_supervisor import ZYGOTE
 from kalends.core.errors import KalendsError
 from tests.support.patience import PATIENCE_S
 

@@ -22,7 +22,7 @@ from kalends.calendars.covers import Cover
 from kalends.contract import agreement
 from kalends.core.errors import NoCommonTime
 from kalends.core.features import Feature
-from kalends.notices import letter_table
+from kalends.notices import delivery_table
 from kalends.resource_servers import restored_participant
 from kalends.resource_servers.neighbours import links
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
@@ -265,13 +265,13 @@ def wake_up_lost_on_reconnect() -> None:
 
 @mutation
 def letters_live_in_memory() -> None:
-    """What is made into letters is not told in the store any more, and the letters are not stored."""
-    notice_table.store_letter = lambda connection, letter: None  # type: ignore[assignment]
+    """What is made into deliveries is not told in the store any more, and the deliveries are not stored."""
+    notice_table.store_delivery = lambda connection, delivery: None  # type: ignore[assignment]
 
 
 @mutation
 def all_are_told_of_everything() -> None:
-    """Letters go to the addresses of every user."""
+    """Deliveries go to the addresses of every user."""
 
     def of_anybody(connection, user):  # type: ignore[no-untyped-def]
         found = connection.execute("select * from notice_address").fetchall()
@@ -282,5 +282,5 @@ def all_are_told_of_everything() -> None:
 
 @mutation
 def what_was_told_stays_in_the_store() -> None:
-    """Letters that were sent are not removed, and come again with the next start."""
-    letter_table.remove_letters = lambda connection, done: None  # type: ignore[assignment]
+    """Deliveries that were sent are not removed, and come again with the next start."""
+    delivery_table.remove_deliveries = lambda connection, done: None  # type: ignore[assignment]

@@ -33,7 +33,7 @@ from kalends.calendars.bookings import Booking
 from kalends.core.durations import format_duration
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
-from kalends.notices.letter import Letter
+from kalends.notices.delivery import Delivery
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ LOOK_EVERY_S: Final = 15.0
 AHEAD_S_MAX: Final = 60
 """More than NTP corrects in one step after hours without a network."""
 
-Operation = JobEntries | JobOver | ReservedTime | Letter
+Operation = JobEntries | JobOver | ReservedTime | Delivery
 
 
 class SiteLedger(Protocol):
@@ -266,20 +266,20 @@ class QueueService:
         for booking in effects.unplaced:
             self._unplaced[queue.name].add(booking)
             self._alarmed(f"{queue.name}: {queue.flow.room.why_unplaced}")
-        letters = self._notices.post(queue.name, effects.milestones, self.now_s())
+        deliveries = self._notices.post(queue.name, effects.milestones, self.now_s())
         over = [job for job in effects.over if not job.offered]
         for job in over:
             for hear in self._over:
                 hear(queue.name, job)
         operations: list[Operation] = [over_of(queue.name, job) for job in over]
-        operations += letters
+        operations += deliveries
         if effects.entries:
             operations.append(JobEntries(queue.name, tuple(effects.entries)))
         if are_soft(effects):
             self._ledger.store_later(operations)
         elif operations or effects.actions:
             actions = tuple(effects.actions)
-            durable = partial(self._durable, queue.name, actions, letters)
+            durable = partial(self._durable, queue.name, actions, deliveries)
             self._ledger.store_jobs(operations, durable)
         self._book(queue, effects.occupied)
         if effects.moved:
@@ -319,8 +319,10 @@ class QueueService:
             )
         self._reported(about, problem)
 
-    def _durable(self, machine: str, actions: Sequence[Action], letters: Sequence[Letter]) -> None:
-        self._notices.stored(letters)
+    def _durable(
+        self, machine: str, actions: Sequence[Action], deliveries: Sequence[Delivery]
+    ) -> None:
+        self._notices.stored(deliveries)
         if actions and not self._closed:
             self._perform(machine, actions)
 

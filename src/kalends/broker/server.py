@@ -220,7 +220,7 @@ def _handlers(
         lambda record: _federation(service).steps.all_known(record),
     )  # fmt: skip
     jobs = JobCommands(service, records, scripts, commands)
-    addresses = NoticeCommands(service, service.notices.office)
+    addresses = NoticeCommands(service, service.notices.notifier)
     mailbox = AgentMailbox(service, records, scripts)
 
     def polls(request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:

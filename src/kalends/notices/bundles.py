@@ -1,4 +1,4 @@
-"""Number of letters to a user: one for each notice, until there are too many in a minute."""
+"""Number of deliveries to a user: one for each notice, until there are too many in a minute."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kalends.notices.request_notice import RequestNotice
 MINUTE_S: Final = 60
 
 BUNDLE_MAX: Final = 50
-"""Notices in one letter."""
+"""Notices in one delivery."""
 
 
 class Bundler:
-    """Lets each user have at most `minute_max` letters in a minute; the last of them tells all that waits."""
+    """Allows each user `minute_max` deliveries in a minute; the last of them tells all that waits."""
 
     def __init__(self, minute_max: int) -> None:
         self._minute_max = minute_max
@@ -24,11 +24,11 @@ class Bundler:
 
     @property
     def at_once_max(self) -> int:
-        """Return the maximum number of notices of a user in one letter."""
+        """Return the maximum number of notices of a user in one delivery."""
         return self._minute_max - 1 + BUNDLE_MAX
 
     def bundles(self, notices: Mapping[int, RequestNotice], now_s: int) -> list[tuple[int, ...]]:
-        """Return the numbers of those `notices` that are due, in order, each tuple of them for one letter.
+        """Return the numbers of those `notices` that are due, in order, each tuple of them for one delivery.
 
         What is in no bundle waits for the next minute. `now_s` is in seconds UTC.
         """

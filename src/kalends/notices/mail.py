@@ -1,4 +1,4 @@
-"""Letters as mail, through the owner's relay."""
+"""Deliveries as mail, through the owner's relay."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Final
 import aiosmtplib
 
 from kalends.core.errors import InvalidInput
-from kalends.notices.letter import FailedTry, Letter, delivery_id, one_line
+from kalends.notices.delivery import Delivery, FailedTry, delivery_id, one_line
 from kalends.notices.secret_file import read_secret
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import MAIL_ADDRESS, NoticeRules
 
 POLICY: Final = SMTP.clone(cte_type="7bit")
-"""Any relay takes seven bits; other letters are encoded."""
+"""Any relay takes seven bits; other text is encoded."""
 
 SUBJECT_MAX: Final = 200
 SAID_MAX: Final = 200
@@ -53,14 +53,14 @@ class MailRelay:
                 )
             self._login = user.strip(), password.strip()
 
-    async def carry(self, letter: Letter) -> FailedTry | None:
-        """Hand a letter to the relay; return why that has failed."""
-        if not MAIL_ADDRESS.fullmatch(letter.to):
+    async def carry(self, delivery: Delivery) -> FailedTry | None:
+        """Hand a delivery to the relay; return why that has failed."""
+        if not MAIL_ADDRESS.fullmatch(delivery.to):
             return FailedTry("refused", "this server has no mail address for the user")
-        message = message_of(letter, self._sender)
+        message = message_of(delivery, self._sender)
         try:
             async with asyncio.timeout(self._wait_s):
-                return await self._carry(letter.to, message)
+                return await self._carry(delivery.to, message)
         except TimeoutError:
             return FailedTry("blocked", f"no answer within {self._wait_s} s")
         except (aiosmtplib.SMTPException, OSError, ValueError) as error:
@@ -96,7 +96,7 @@ class MailRelay:
 
 
 def _failed(error: aiosmtplib.SMTPResponseException) -> FailedTry:
-    """Return what the relay's answer means for this letter; raises it where it means nothing."""
+    """Return what the relay's answer means for this delivery; raises it where it means nothing."""
     if error.code == CLOSING:
         raise error
     return FailedTry("refused" if error.code >= 500 else "later", _said(error))
@@ -110,14 +110,14 @@ def _said(error: Exception) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def message_of(letter: Letter, sender: str) -> bytes:
-    """Return a letter as mail. The same letter has the same Message-ID each time."""
+def message_of(delivery: Delivery, sender: str) -> bytes:
+    """Return a delivery as mail. The same delivery has the same Message-ID each time."""
     message = EmailMessage(policy=POLICY)
     message["From"] = sender
-    message["To"] = letter.to
-    message["Subject"] = one_line(letter.subject)[:SUBJECT_MAX]
-    message["Date"] = format_datetime(datetime.fromtimestamp(letter.made_s, UTC))
-    message["Message-ID"] = f"<{delivery_id(letter)}@{sender.rpartition('@')[2]}>"
+    message["To"] = delivery.to
+    message["Subject"] = one_line(delivery.subject)[:SUBJECT_MAX]
+    message["Date"] = format_datetime(datetime.fromtimestamp(delivery.made_s, UTC))
+    message["Message-ID"] = f"<{delivery_id(delivery)}@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
-    message.set_content(letter.text)
+    message.set_content(delivery.text)
     return message.as_bytes()

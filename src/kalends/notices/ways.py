@@ -1,8 +1,8 @@
-"""Ways by which letters go, and on each way the queue of each user to each address.
+"""Ways by which deliveries go, and on each way the queue of each user to each address.
 
-A way that is blocked is tried by one letter at a time. It is the turn of the user who was tried least
+A way that is blocked is tried by one delivery at a time. It is the turn of the user who was tried least
 recently, and of that user's address that was: so an address that never answers is found out by the next
-letter of somebody else, and holds up no letters but its own.
+delivery of somebody else, and holds up no deliveries but its own.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from kalends.notices.letter import Letter
+from kalends.notices.delivery import Delivery
 
 
 @dataclass(slots=True)
-class WaitingLetter:
-    letter: Letter
+class WaitingDelivery:
+    delivery: Delivery
     tries: int = 0
 
 
@@ -37,12 +37,12 @@ class Pause:
 
 
 @dataclass(slots=True)
-class LetterLine:
-    """The letters of one user to one address."""
+class DeliveryLine:
+    """The deliveries of one user to one address."""
 
     user: str
     to: str
-    letters: dict[str, WaitingLetter] = field(default_factory=dict)
+    deliveries: dict[str, WaitingDelivery] = field(default_factory=dict)
     """All, in the order in which they came."""
     due: list[tuple[int, int, str]] = field(default_factory=list)
     """Those that are not under way, by the time of their next try."""
@@ -52,65 +52,67 @@ class LetterLine:
     told: bool = False
     """Whether it is known that this address does not answer where others do."""
 
-    def wait(self, due_s: int, order: int, letter: str) -> None:
-        heappush(self.due, (due_s, order, letter))
+    def wait(self, due_s: int, order: int, delivery: str) -> None:
+        heappush(self.due, (due_s, order, delivery))
 
     def next_try_s(self) -> int | None:
-        """Return from when on it may be tried; one that does not answer by one letter at a time."""
-        under_way = len(self.letters) - len(self.due)
+        """Return from when on it may be tried; one that does not answer by one delivery at a time."""
+        under_way = len(self.deliveries) - len(self.due)
         if not self.due or (self.pause.failures and under_way):
             return None
         return max(self.due[0][0], self.pause.until_s if self.pause.failures else 0)
 
-    def pop(self, number: int) -> WaitingLetter:
-        """Take out the letter whose try is due, and which is tried as `number` of all."""
+    def pop(self, number: int) -> WaitingDelivery:
+        """Take out the delivery whose try is due, and which is tried as `number` of all."""
         self.tried = number
-        waiting = self.letters[heappop(self.due)[2]]
+        waiting = self.deliveries[heappop(self.due)[2]]
         waiting.tries += 1
         return waiting
 
-    def take_old(self, made_before_s: int) -> list[Letter]:
+    def take_old(self, made_before_s: int) -> list[Delivery]:
         """Take out what was made before and is not under way."""
         waiting = {each for _, _, each in self.due}
         old = []
-        for each in self.letters.values():
-            if each.letter.made_s > made_before_s:
+        for each in self.deliveries.values():
+            if each.delivery.made_s > made_before_s:
                 break
-            if each.letter.id in waiting:
-                old.append(each.letter)
-        for letter in old:
-            del self.letters[letter.id]
+            if each.delivery.id in waiting:
+                old.append(each.delivery)
+        for delivery in old:
+            del self.deliveries[delivery.id]
         if old:
-            self.due = sorted(entry for entry in self.due if entry[2] in self.letters)
+            self.due = sorted(entry for entry in self.due if entry[2] in self.deliveries)
         return old
 
 
 @dataclass(slots=True)
 class Way:
-    """What is in the way of one of its letters may be in the way of all."""
+    """What is in the way of one of its deliveries may be in the way of all."""
 
     name: str
-    lines: dict[tuple[str, str], LetterLine] = field(default_factory=dict)
+    lines: dict[tuple[str, str], DeliveryLine] = field(default_factory=dict)
     under_way: set[str] = field(default_factory=set)
     pause: Pause = field(default_factory=Pause)
     soon_s: int = 0
     """A user who was not tried yet does not wait for all of a long pause: only until then."""
 
-    def line_of(self, letter: Letter) -> LetterLine | None:
-        return self.lines.get((letter.user, letter.to))
+    def line_of(self, delivery: Delivery) -> DeliveryLine | None:
+        return self.lines.get((delivery.user, delivery.to))
 
-    def add(self, letter: Letter) -> LetterLine:
-        line = self.lines.setdefault((letter.user, letter.to), LetterLine(letter.user, letter.to))
-        line.letters[letter.id] = WaitingLetter(letter)
+    def add(self, delivery: Delivery) -> DeliveryLine:
+        line = self.lines.setdefault(
+            (delivery.user, delivery.to), DeliveryLine(delivery.user, delivery.to)
+        )
+        line.deliveries[delivery.id] = WaitingDelivery(delivery)
         return line
 
-    def forget(self, line: LetterLine) -> None:
+    def forget(self, line: DeliveryLine) -> None:
         del self.lines[line.user, line.to]
 
     def __len__(self) -> int:
-        return sum(len(line.letters) for line in self.lines.values())
+        return sum(len(line.deliveries) for line in self.lines.values())
 
-    def next_line(self, now: int) -> LetterLine | None:
+    def next_line(self, now: int) -> DeliveryLine | None:
         """Return the line whose turn it is, of those that may be tried by now."""
         due = [each for each in self._next_tries() if each[0] <= now]
         if not due:
@@ -124,12 +126,12 @@ class Way:
         times = []
         for at_s, _, line in self._next_tries():
             if self.pause.failures or line.pause.failures:
-                oldest = next(iter(line.letters.values())).letter
+                oldest = next(iter(line.deliveries.values())).delivery
                 at_s = min(at_s, oldest.made_s + give_up_s)
             times.append(at_s)
         return min(times, default=None)
 
-    def _next_tries(self) -> Iterator[tuple[int, int, LetterLine]]:
+    def _next_tries(self) -> Iterator[tuple[int, int, DeliveryLine]]:
         """Yield from when on each line may be tried, and when its user was tried last."""
         tried: dict[str, int] = {}
         for line in self.lines.values():
@@ -140,7 +142,7 @@ class Way:
                 open_s = self.pause.until_s if tried[line.user] else self.soon_s
                 yield max(at_s, open_s if self.pause.failures else 0), tried[line.user], line
 
-    def silent(self) -> Iterator[LetterLine]:
+    def silent(self) -> Iterator[DeliveryLine]:
         """Yield what has not answered lately; all of it if the way is blocked."""
         for line in self.lines.values():
             if self.pause.failures or line.pause.failures:

@@ -1,4 +1,4 @@
-"""Letters as calls of webhooks: JSON, signed with a secret that the receiver shares."""
+"""Deliveries as calls of webhooks: JSON, signed with a secret that the receiver shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from kalends.core.errors import InvalidInput
 from kalends.notices.address_book import AddressBook
-from kalends.notices.letter import FailedTry, Letter, delivery_id
+from kalends.notices.delivery import Delivery, FailedTry, delivery_id
 from kalends.notices.reachable import AddressClosed, OpenNets
 from kalends.notices.secret_file import read_secret
 from kalends.rim.webhook_signatures import secret_bytes, signed_headers
@@ -23,12 +23,12 @@ from kalends.serving.configuration import NoticeRules
 FOR_NOW: Final = frozenset({408, 425, 429})
 """Answers of class 4 that ask to come again."""
 
-SecretOf = Callable[[Letter], bytes | None]
-"""What signs a letter; None: its receiver is not to be called any more."""
+SecretOf = Callable[[Delivery], bytes | None]
+"""What signs a delivery; None: its receiver is not to be called any more."""
 
 
 class WebhookCalls:
-    """The webhooks at the hosts that the owner lists, signed with what `secret_of` gives for each letter.
+    """The webhooks at the hosts that the owner lists, signed with what `secret_of` gives for each delivery.
 
     `resolver` looks names up; what it finds is looked at before it is connected to.
     """
@@ -51,24 +51,24 @@ class WebhookCalls:
         self._resolver = resolver
         self._http: aiohttp.ClientSession | None = None
 
-    async def carry(self, letter: Letter) -> FailedTry | None:
-        """Call the webhook of a letter; return why that has failed. Only the status of the answer counts."""
-        if not self._book.allows_webhook(letter.to):
+    async def carry(self, delivery: Delivery) -> FailedTry | None:
+        """Call the webhook of a delivery; return why that failed. Only the status of the answer counts."""
+        if not self._book.allows_webhook(delivery.to):
             return FailedTry("refused", "the owner no longer lists this host")
-        secret = self._secret_of(letter)
+        secret = self._secret_of(delivery)
         if secret is None:
             return FailedTry("refused", "its user has removed this webhook")
         if self._http is None:
             self._http = self._session()
-        body = body_of(letter)
+        body = body_of(delivery)
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "kalends",
-            **signed_headers(secret, delivery_id(letter), self._now_s(), body),
+            **signed_headers(secret, delivery_id(delivery), self._now_s(), body),
         }
         try:
             async with self._http.post(
-                letter.to, data=body, headers=headers, ssl=self._tls, allow_redirects=False
+                delivery.to, data=body, headers=headers, ssl=self._tls, allow_redirects=False
             ) as response:
                 status = response.status
         except aiohttp.ClientConnectorError as error:
@@ -109,12 +109,12 @@ def owners_secret(path: Path, where: str) -> bytes:
         ) from error
 
 
-def body_of(letter: Letter) -> bytes:
-    """Return a letter as JSON: its id as in ``webhook-id``, subject, text and time, and its facts."""
+def body_of(delivery: Delivery) -> bytes:
+    """Return a delivery as JSON: its id as in ``webhook-id``, subject, text and time, and its facts."""
     told = {
-        "id": delivery_id(letter),
-        "subject": letter.subject,
-        "text": letter.text,
-        "made": letter.made_s,
+        "id": delivery_id(delivery),
+        "subject": delivery.subject,
+        "text": delivery.text,
+        "made": delivery.made_s,
     }
-    return msgspec.json.encode({**letter.facts, **told})
+    return msgspec.json.encode({**delivery.facts, **told})

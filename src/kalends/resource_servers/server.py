@@ -17,7 +17,7 @@ from aiohttp import WSCloseCode, web
 
 from kalends.backends.adapter import Adapter
 from kalends.backends.records import SystemAnswer
-from kalends.batch.job_notices import JobNotices, job_post_office
+from kalends.batch.job_notices import JobNotices, job_notifier
 from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
@@ -27,7 +27,7 @@ from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.contract.versions import KNOWN, ServerVersion, own_version
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
-from kalends.notices.letter_table import LettersDone, stored_letters
+from kalends.notices.delivery_table import DeliveriesDone, stored_deliveries
 from kalends.resource_servers.jobs.batch_desk import BatchDesk
 from kalends.resource_servers.jobs.machines import SiteMachines
 from kalends.resource_servers.jobs.usage_operations import UsageOperations
@@ -169,7 +169,7 @@ class SiteServer:
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, lambda: self._engine, lambda: bool(self._watch.doubt)
         )
-        self._notices = job_post_office(
+        self._notices = job_notifier(
             configuration.notices,
             now_s=lambda: moment().wall_s, chance=random.random,
             reported=self.alarms.report, logger=logger, metrics=metrics,
@@ -242,7 +242,7 @@ class SiteServer:
             participant = await asyncio.to_thread(self._restore, store)
             queues = await asyncio.to_thread(self.machines.replayed, store, self._moment())
             self._watch.passed(max((queue.last_s for queue in queues.values()), default=0))
-            letters = stored_letters(store.file.connection)
+            deliveries = stored_deliveries(store.file.connection)
             await self.machines.end_forgotten()
         except BaseException:
             store.close()
@@ -262,7 +262,7 @@ class SiteServer:
             queues=self.machines.hooks,
         )
         self._notices.begin_life(
-            *letters, lambda ids: engine.persist((LettersDone(tuple(ids)),), lambda: None)
+            *deliveries, lambda ids: engine.persist((DeliveriesDone(tuple(ids)),), lambda: None)
         )
         known = len(self.machines.disabled)
         try:

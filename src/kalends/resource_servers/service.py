@@ -18,8 +18,8 @@ from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
-from kalends.notices.letter import Letter
-from kalends.notices.letter_table import LettersDone
+from kalends.notices.delivery import Delivery
+from kalends.notices.delivery_table import DeliveriesDone
 from kalends.resource_servers.journal.site_store import Prune, Setting, SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import Fact
 from kalends.resource_servers.participation.claims.occupancy import Placed
@@ -38,7 +38,9 @@ from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFail
 
 T = TypeVar("T")
 
-SiteOperation = Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Letter | LettersDone
+SiteOperation = (
+    Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Delivery | DeliveriesDone
+)
 
 JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""

@@ -13,18 +13,19 @@ from kalends.broker.register.notice_table import (
     NOTICES,
     ForgetAddress,
     KeepAddress,
-    MakeLetters,
+    MakeDeliveries,
     NoticeAddress,
     addresses_of,
     forget_address,
     keep_address,
-    make_letters,
+    make_deliveries,
     post_notice,
     waiting_notices,
 )
 from kalends.notices.bundles import BUNDLE_MAX, Bundler
-from kalends.notices.letter import Letter
-from kalends.notices.notice_letters import letter_about
+from kalends.notices.delivery import Delivery
+from kalends.notices.delivery_table import DELIVERIES
+from kalends.notices.request_delivery import request_delivery
 from kalends.notices.request_notice import RequestNotice
 
 USERS = ("ann", "bob")
@@ -39,14 +40,14 @@ class Telling(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(NOTICES)
+        self.connection.executescript(NOTICES + DELIVERIES)
         self.now = START
         self.bundlers = [Bundler(MINUTE_MAX), Bundler(MINUTE_MAX)]
-        self.on_the_way: dict[int, MakeLetters] = {}
+        self.on_the_way: dict[int, MakeDeliveries] = {}
         """What each replica has looked at, and not written yet."""
         self.posted: dict[str, str] = {}
         """Whose each notice is that was posted while its user had an address."""
-        self.letters: list[Letter] = []
+        self.deliveries: list[Delivery] = []
         self.made: Counter[tuple[int, int, str]] = Counter()
         self.told: Counter[str] = Counter()
         """How many times the notice was taken out to be told."""
@@ -78,16 +79,16 @@ class Telling(RuleBasedStateMachine):
             return
         waiting = waiting_notices(self.connection, 500, 500)
         numbers: list[int] = []
-        letters: list[Letter] = []
+        deliveries: list[Delivery] = []
         for bundle in self.bundlers[replica].bundles(waiting.notices, self.now):
             notices = [waiting.notices[number] for number in bundle]
             numbers += bundle
             self.made[replica, self.now // 60, notices[0].user] += 1
             for address in addresses_of(self.connection, notices[0].user):
                 to = address.receiver or f"{address.user}@users.example"
-                letters.append(letter_about(notices, to, ZoneInfo(address.zone), self.now))
+                deliveries.append(request_delivery(notices, to, ZoneInfo(address.zone), self.now))
         if numbers:
-            self.on_the_way[replica] = MakeLetters(tuple(numbers), tuple(letters))
+            self.on_the_way[replica] = MakeDeliveries(tuple(numbers), tuple(deliveries))
 
     @rule(replica=st.sampled_from((0, 1)))
     def write(self, replica: int) -> None:
@@ -95,8 +96,8 @@ class Telling(RuleBasedStateMachine):
         if op is None:
             return
         waiting = waiting_notices(self.connection, 500, 500).notices
-        if make_letters(self.connection, op):
-            self.letters += op.letters
+        if make_deliveries(self.connection, op):
+            self.deliveries += op.deliveries
             self.told.update(waiting[number].id for number in op.numbers)
 
     @rule(replica=st.sampled_from((0, 1)))
@@ -129,14 +130,14 @@ class Telling(RuleBasedStateMachine):
         assert waiting | set(self.told) == set(self.posted)
 
     @invariant()
-    def each_letter_has_an_id_of_its_own_and_tells_its_user_s_alone(self) -> None:
-        ids = [letter.id for letter in self.letters]
+    def each_delivery_has_an_id_of_its_own_and_tells_its_user_s_alone(self) -> None:
+        ids = [delivery.id for delivery in self.deliveries]
         assert len(ids) == len(set(ids))
         stored = self.connection.execute("select id from letter").fetchall()
         assert {id for (id,) in stored} == set(ids)
-        for letter in self.letters:
-            facts = letter.facts.get("notices", [letter.facts])
-            assert {each["user"] for each in facts} == {letter.user}
+        for delivery in self.deliveries:
+            facts = delivery.facts.get("notices", [delivery.facts])
+            assert {each["user"] for each in facts} == {delivery.user}
 
     @invariant()
     def nobody_gets_more_than_so_many_in_a_minute(self) -> None:

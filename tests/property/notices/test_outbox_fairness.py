@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from kalends.notices.letter import FailedTry, Letter
+from kalends.notices.delivery import Delivery, FailedTry
 from kalends.notices.outbox import Outbox, OutboxTerms
 
 HOST = "https://hooks.example.org"
@@ -22,13 +22,13 @@ class Receivers:
         self.box = box
         self.now = START
         self.taken: dict[str, int] = {}
-        self._hanging: list[tuple[int, Letter]] = []
+        self._hanging: list[tuple[int, Delivery]] = []
         self._carry_out()
 
-    def post(self, letter: Letter) -> None:
-        self.box.post(letter, self.now)
+    def post(self, delivery: Delivery) -> None:
+        self.box.post(delivery, self.now)
         self.box.take_effects()
-        self.box.stored([letter.id], self.now)
+        self.box.stored([delivery.id], self.now)
         self._carry_out()
 
     def run_until(self, end_s: int) -> None:
@@ -44,24 +44,24 @@ class Receivers:
             self.now = next_s
             over = [each for at_s, each in self._hanging if at_s <= next_s]
             self._hanging = [each for each in self._hanging if each[0] > next_s]
-            for letter in over:
-                self.box.failed(letter, FailedTry("blocked", "no answer"), self.now)
+            for delivery in over:
+                self.box.failed(delivery, FailedTry("blocked", "no answer"), self.now)
             self.box.advance(self.now)
             self._carry_out()
 
     def _carry_out(self) -> None:
         while tries := self.box.take_effects().tries:
-            for letter in tries:
-                if letter.to.endswith("hang"):
-                    self._hanging.append((self.now + HANGS_S, letter))
+            for delivery in tries:
+                if delivery.to.endswith("hang"):
+                    self._hanging.append((self.now + HANGS_S, delivery))
                 else:
-                    self.taken[letter.id] = self.now
-                    self.box.sent(letter, self.now)
+                    self.taken[delivery.id] = self.now
+                    self.box.sent(delivery, self.now)
 
 
-def _letter(name: str, user: str, path: str, now: int) -> Letter:
+def _delivery(name: str, user: str, path: str, now: int) -> Delivery:
     to = f"{HOST}/{path}"
-    return Letter(id=name, user=user, to=to, subject="s", text="t", facts={}, made_s=now)
+    return Delivery(id=name, user=user, to=to, subject="s", text="t", facts={}, made_s=now)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -86,7 +86,7 @@ def test_a_good_path_waits_minutes_at_most_for_those_of_others(
         world.run_until(START + at_s)
         if user == "bob":
             made[f"{number}"] = world.now
-        world.post(_letter(f"{number}", user, path, world.now))
+        world.post(_delivery(f"{number}", user, path, world.now))
     world.run_until(START + 9_000)
     longest_s = max(world.taken[each] - made_s for each, made_s in made.items())
     # The two slots hang for 20 s, and the first pause of at most 45 s follows; once more for the other user.

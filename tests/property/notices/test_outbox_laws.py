@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.effort import examples
 
-from kalends.notices.letter import FailedTry, Letter
+from kalends.notices.delivery import Delivery, FailedTry
 from kalends.notices.outbox import Outbox, OutboxTerms
 
 TERMS = OutboxTerms(pause_s=5, pause_s_max=40, give_up_s=200, waiting_max=12, hourly_max=9)
@@ -20,9 +20,9 @@ class OutboxWorld(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 1_800_000_000
-        self.store: dict[str, Letter] = {}
-        self.unstored: list[Letter] = []
-        self.under_way: list[Letter] = []
+        self.store: dict[str, Delivery] = {}
+        self.unstored: list[Delivery] = []
+        self.under_way: list[Delivery] = []
         self.blocked: set[str] = set()
         self.posted: set[str] = set()
         self.sent: set[str] = set()
@@ -35,10 +35,12 @@ class OutboxWorld(RuleBasedStateMachine):
 
     @rule(to=st.sampled_from(ADDRESSES), user=st.sampled_from(("ann", "bob")))
     def post(self, to: str, user: str) -> None:
-        name = f"letter-{len(self.posted)}"
-        letter = Letter(id=name, user=user, to=to, subject="s", text="t", facts={}, made_s=self.now)
+        name = f"delivery-{len(self.posted)}"
+        delivery = Delivery(
+            id=name, user=user, to=to, subject="s", text="t", facts={}, made_s=self.now
+        )
         self.posted.add(name)
-        self.box.post(letter, self.now)
+        self.box.post(delivery, self.now)
         self._carry_out()
 
     @rule()
@@ -51,12 +53,12 @@ class OutboxWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), kind=st.sampled_from(("sent", "refused", "later", "blocked", "blocked")))
     def try_ends(self, data: st.DataObject, kind: str) -> None:
-        letter = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        delivery = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
         if kind == "sent":
-            self.sent.add(letter.id)
-            self.box.sent(letter, self.now)
+            self.sent.add(delivery.id)
+            self.box.sent(delivery, self.now)
         else:
-            self.box.failed(letter, FailedTry(kind, "why"), self.now)  # type: ignore[arg-type]  # one of them
+            self.box.failed(delivery, FailedTry(kind, "why"), self.now)  # type: ignore[arg-type]  # one of them
         self._carry_out()
 
     @rule(seconds=st.integers(0, 60), chance=st.floats(0, 0.99))
@@ -83,15 +85,17 @@ class OutboxWorld(RuleBasedStateMachine):
         for each in effects.done:
             del self.store[each]
         for loss in effects.lost:
-            assert loss.letter.id not in self.lost, "lost twice"
-            self.lost.add(loss.letter.id)
-        for letter in effects.tries:
-            assert letter.id in self.store, "tried before it was stored, or after it was done with"
-            assert letter.id not in self.lost
-            assert letter not in self.under_way, "under way twice"
-            self.under_way.append(letter)
-            of_way = [each for each in self.under_way if each.way == letter.way]
-            still_blocked = letter.way in before & self.blocked
+            assert loss.delivery.id not in self.lost, "lost twice"
+            self.lost.add(loss.delivery.id)
+        for delivery in effects.tries:
+            assert delivery.id in self.store, (
+                "tried before it was stored, or after it was done with"
+            )
+            assert delivery.id not in self.lost
+            assert delivery not in self.under_way, "under way twice"
+            self.under_way.append(delivery)
+            of_way = [each for each in self.under_way if each.way == delivery.way]
+            still_blocked = delivery.way in before & self.blocked
             assert len(of_way) <= (1 if still_blocked else TERMS.at_once)
 
     @invariant()
@@ -112,9 +116,9 @@ class OutboxWorld(RuleBasedStateMachine):
         self.store_all()
         for _ in range(200):
             while self.under_way:
-                letter = self.under_way.pop()
-                self.sent.add(letter.id)
-                self.box.sent(letter, self.now)
+                delivery = self.under_way.pop()
+                self.sent.add(delivery.id)
+                self.box.sent(delivery, self.now)
                 self._carry_out()
             due_s = self.box.next_due_s()
             if due_s is None:

@@ -26,7 +26,7 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.notices.post_office import PostOffice
+from kalends.notices.notifier import Notifier
 from kalends.resource_servers.jobs.job_ledger import JobLedger
 from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
@@ -90,7 +90,7 @@ async def queues_of_a_site(
         reported=lambda about, text: None, failed=failed,
         observe=lambda committed: None,
     )  # fmt: skip
-    office = PostOffice(
+    notifier = Notifier(
         None, now_s=lambda: clock.wall_s, chance=lambda: 0.0, reported=lambda about, text: None,
         logger=get_logger(role="site", name="lab"),
         metrics=Metrics(role="site", name="lab", version="1"),
@@ -99,7 +99,7 @@ async def queues_of_a_site(
         {BOX: queue}, JobLedger(engine, participant.wing(PlacedJobs)), moment=clock.moment,
         carry_out=lambda machine, actions: None, moved=lambda machine, numbers: None,
         alarmed=alarmed, reserved={}, reported=reported,
-        notices=JobNotices(office), broken=lambda machine, error: engine.broken(error),
+        notices=JobNotices(notifier), broken=lambda machine, error: engine.broken(error),
         over=(),
     )  # fmt: skip
     try:

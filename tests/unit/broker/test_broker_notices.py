@@ -172,7 +172,7 @@ async def test_what_an_operator_cancels_is_told_with_their_name(
     assert shown.changed.by == "root"
 
 
-async def test_what_is_too_much_for_a_minute_comes_in_one_letter(
+async def test_what_is_too_much_for_a_minute_comes_in_one_delivery(
     relay: relays.MailRelay, receiver: relays.WebhookReceiver
 ) -> None:
     async with (

@@ -1,4 +1,4 @@
-"""Letters as mail, handed to a real relay on loopback: as good ones and as bad ones answer."""
+"""Deliveries as mail, handed to a real relay on loopback: as good ones and as bad ones answer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from certificates import write_certificate
 from tests.support.ports import free_ports
 
 from kalends.core.errors import InvalidInput
-from kalends.notices.letter import Letter
+from kalends.notices.delivery import Delivery
 from kalends.notices.mail import MailRelay, message_of
 from kalends.serving.configuration import DurationS, NoticesConfiguration
 
-LETTER = Letter(
+LETTER = Delivery(
     id="lab/box/17-end",
     user="ann",
     to="ann@example.org",
@@ -44,7 +44,7 @@ def carrier(port: int, tls: ssl.SSLContext | None = None, **more: Any) -> MailRe
     return MailRelay(rules, tls or ssl.create_default_context())
 
 
-async def test_a_letter_arrives_as_it_was_written(relay: relays.MailRelay) -> None:
+async def test_a_delivery_arrives_as_it_was_written(relay: relays.MailRelay) -> None:
     assert await carrier(relay.port).carry(LETTER) is None
     (mail,) = await relay.mail()
     assert (mail.sender, mail.to) == ("FROM:<kalends@example.org>", "TO:<ann@example.org>")
@@ -57,7 +57,7 @@ async def test_a_letter_arrives_as_it_was_written(relay: relays.MailRelay) -> No
     assert message.get_content().splitlines() == LETTER.text.splitlines()
 
 
-async def test_the_same_letter_has_the_same_message_id_and_others_have_others(
+async def test_the_same_delivery_has_the_same_message_id_and_others_have_others(
     relay: relays.MailRelay,
 ) -> None:
     other = msgspec.structs.replace(LETTER, id="lab/box/18-end")
@@ -73,8 +73,8 @@ async def test_the_same_letter_has_the_same_message_id_and_others_have_others(
     ["a\r\nBcc: eve@example.org", "a\nTo: eve@example.org\n\nbody", "\x00\x1b[31m", "ä" * 500],
 )
 def test_no_name_makes_a_header(hostile: str) -> None:
-    letter = msgspec.structs.replace(LETTER, subject=f"job ({hostile})", text=f"job {hostile}\n")
-    written = message_of(letter, "kalends@example.org")
+    delivery = msgspec.structs.replace(LETTER, subject=f"job ({hostile})", text=f"job {hostile}\n")
+    written = message_of(delivery, "kalends@example.org")
     message = message_from_bytes(written, policy=default)
     assert sorted(message.keys()) == [
         "Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From",
@@ -168,7 +168,7 @@ async def test_the_password_goes_over_an_encrypted_line(
     assert mail.message.get_content().splitlines() == LETTER.text.splitlines()
     guarded.answers["AUTH"] = "535 wrong"
     failed = await sender.carry(LETTER)
-    assert failed == ("blocked", "535 wrong"), "that is nothing of this letter's"
+    assert failed == ("blocked", "535 wrong"), "that is nothing of this delivery's"
 
 
 async def test_a_relay_of_an_unknown_authority_gets_nothing(guarded: relays.MailRelay) -> None:

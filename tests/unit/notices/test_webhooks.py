@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from kalends.core.errors import InvalidInput
 from kalends.notices.address_book import AddressBook
-from kalends.notices.letter import FailedTry, Letter
+from kalends.notices.delivery import Delivery, FailedTry
 from kalends.notices.webhooks import WebhookCalls, owners_secret
 from kalends.rim.webhook_signatures import secret_text, verify_webhook
 from kalends.serving.configuration import DurationS, NoticeRules
@@ -41,14 +41,14 @@ async def called(
     rules = NoticeRules(webhook_hosts=hosts, wait_s=DurationS(wait_s), webhook_networks=networks)
     tls = ssl.create_default_context()
     book = AddressBook(rules)
-    calls = WebhookCalls(rules, book, tls, lambda: NOW, lambda letter: secret, resolver)
-    letter = Letter(
+    calls = WebhookCalls(rules, book, tls, lambda: NOW, lambda delivery: secret, resolver)
+    delivery = Delivery(
         id="lab/box/17-end", user="ann", to=to, subject="it is over", text="all",
         facts={"event": "end", "id": "not this one"}, made_s=NOW - 60,
     )  # fmt: skip
     try:
         for _ in range(number):
-            failed = await calls.carry(letter)
+            failed = await calls.carry(delivery)
         return failed
     finally:
         await calls.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kalends.batch.shepherds.facts import Ended
-from kalends.batch.shepherds.family import Toll
+from kalends.batch.shepherds.process_tree import ResourceUsage
 
 DETAIL_CHARACTERS_MAX: Final = 1_000
 GROWN_BYTES: Final = 1 << 20
@@ -17,9 +17,16 @@ OF_SHELL: Final = 128
 
 
 def end_fact(
-    kind: str, status: int, detail: str, ran_s: float, used: Toll, strays: Toll, own_bytes: int,
-    *, here: bool,
-) -> Ended:  # fmt: skip
+    kind: str,
+    status: int,
+    detail: str,
+    ran_s: float,
+    used: ResourceUsage,
+    strays: ResourceUsage,
+    own_bytes: int,
+    *,
+    here: bool,
+) -> Ended:
     """Return the fact of an end, now; the first process has `used` this much, and its `strays` the rest.
 
     The kernel counts the memory of the process that becomes a program, `own_bytes`, as the program's. So of

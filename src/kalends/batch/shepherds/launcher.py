@@ -18,13 +18,13 @@ from kalends.batch.shepherds import conclusion, shepherd_line
 from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.control_group import usable
 from kalends.batch.shepherds.folders import Folders, is_name, job_of
-from kalends.batch.shepherds.nursery import ZYGOTE, Nursery
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.order_check import check_name, check_order
 from kalends.batch.shepherds.output_file import read_output
 from kalends.batch.shepherds.record import create
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.shepherds.watch import AttemptWatch, Failed, Heard
+from kalends.batch.shepherds.zygote_supervisor import ZYGOTE, ZygoteSupervisor
 from kalends.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 
 LOOK_S: Final = 0.02
@@ -50,7 +50,7 @@ class Launcher:
         self.folders = Folders(os.path.abspath(top))
         self._groups = groups
         self._watch = AttemptWatch(self.folders, groups, heard, failed)
-        self._nursery = Nursery(
+        self._zygotes = ZygoteSupervisor(
             self.folders, groups, self._watch.forked, self._watch.zygote_gone, program
         )
         self._lock = -1
@@ -81,11 +81,11 @@ class Launcher:
             raise Unavailable(
                 f"cannot use the folder for jobs: {error}", where=self.folders.top
             ) from None
-        await self._nursery.start()
+        await self._zygotes.start()
 
     async def close(self) -> None:
         """Stop watching. Running attempts continue; others may still begin."""
-        await self._nursery.close()
+        await self._zygotes.close()
         await self._watch.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -117,7 +117,7 @@ class Launcher:
             check_order(order)
         for order in listed:
             self._watch.add(order.name)
-            self._nursery.order(order)
+            self._zygotes.order(order)
 
     # To know
 
@@ -148,7 +148,7 @@ class Launcher:
         its shepherd is deciding right now.
         """
         check_name(name)
-        self._nursery.withdraw(name)
+        self._zygotes.withdraw(name)
         try:
             found = await asyncio.to_thread(self._watch.make_void, name)
         except OSError as error:

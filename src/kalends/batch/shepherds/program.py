@@ -21,9 +21,9 @@ from typing import Final, NamedTuple, NoReturn
 from kalends.backends.passage import Passage
 from kalends.batch.shepherds import linux
 from kalends.batch.shepherds.control_group import ControlGroup
-from kalends.batch.shepherds.ferry import NotGiven, cross
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.order import JobOrder
+from kalends.batch.shepherds.remote_program import NotGiven, run_remotely
 
 PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 SHELL: Final = "/bin/sh"
@@ -289,7 +289,7 @@ def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
 def _cross(order: JobOrder, environment: dict[str, str]) -> NoReturn:
     try:
         words = [order.script, *order.argv]
-        cross(Passage._make(order.passage), words, environment, quiet=order.piped)
+        run_remotely(Passage._make(order.passage), words, environment, quiet=order.piped)
     except NotGiven as error:
         raise UnableHere(f"the batch system gives the job no nodes: {error}") from None
 

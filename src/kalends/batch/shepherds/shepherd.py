@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from kalends.batch.shepherds import facts, family, frames, linux, program
+from kalends.batch.shepherds import facts, frames, linux, process_tree, program
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.countdown import Countdown
 from kalends.batch.shepherds.exits import end_fact, exit_words
 from kalends.batch.shepherds.facts import Begun, Fact, Main
-from kalends.batch.shepherds.ferry import KILL_THERE
 from kalends.batch.shepherds.first_process import FirstProcess, fork_program
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.hints import Hint, encode_hint
@@ -30,6 +29,7 @@ from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.program import Ready, StartFault, decode_report
 from kalends.batch.shepherds.record import AttemptRecord, take
+from kalends.batch.shepherds.remote_program import KILL_THERE
 from kalends.batch.shepherds.size_changes import SizeChanges
 from kalends.batch.shepherds.stillness import stillness_of
 from kalends.batch.shepherds.stops import Stops
@@ -163,7 +163,7 @@ class Shepherd:
                 os.sched_setaffinity(0, self._order.cores)
         main = self._main
         if main is None:
-            self._finish(program.STATUS_NOT_STARTED, family.NONE)
+            self._finish(program.STATUS_NOT_STARTED, process_tree.NONE)
             return
         self._expect_shutdown()
         ended: list[int] = []
@@ -178,12 +178,12 @@ class Shepherd:
         # As long as nobody has waited for it, its number is no other's.
         self._signal(signal.SIGKILL)
         _, status, used = os.wait4(main.pid, 0)
-        self._finish(os.waitstatus_to_exitcode(status), family.NONE.and_of(used))
+        self._finish(os.waitstatus_to_exitcode(status), process_tree.NONE.and_of(used))
 
     def give_up(self) -> None:
         """End everything after a fault of our own."""
         self._countdown.ask(self._ran_s, facts.LOST, "its supervisor failed: see the site's log")
-        self._finish(-signal.SIGKILL, family.NONE)
+        self._finish(-signal.SIGKILL, process_tree.NONE)
 
     def close(self) -> bool:
         """Close what the attempt has opened; return whether that is all, and the server knows of its end."""
@@ -274,10 +274,10 @@ class Shepherd:
                 # It has not made a group of its own yet.
                 os.kill(self._main.pid, number)
 
-    def _finish(self, status: int, used: family.Toll) -> None:
+    def _finish(self, status: int, used: process_tree.ResourceUsage) -> None:
         """End what is left, and write how it ended when nothing is; the first process has `used` so much."""
         self._group.end()
-        strays = family.end_descendants(os.getpid())
+        strays = process_tree.end_descendants(os.getpid())
         if self._kept is not None:
             self._kept.cut()
         if self._terminal is not None:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from kalends.batch.shepherds import family, linux
+from kalends.batch.shepherds import linux, process_tree
 from kalends.batch.shepherds.control import Control
 from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked, Fact
 from kalends.batch.shepherds.poll_loop import PollLoop
@@ -88,7 +88,7 @@ class SizeChanges:
         """Record the answers whose leavers have gone, one after the other."""
         while self._leaving:
             answer, left = self._leaving[0]
-            if left and any(_lives(pid) for pid in left & family.descendants(os.getpid())):
+            if left and any(_lives(pid) for pid in left & process_tree.descendants(os.getpid())):
                 self._loop.later(PAUSE_S, self._see_them_go)
                 return
             self._leaving.popleft()
@@ -99,7 +99,7 @@ class SizeChanges:
 
     def _keep_to(self, cores: tuple[int, ...]) -> None:
         """Let none of the program's processes keep what it gave back."""
-        for pid in family.descendants(os.getpid()) if cores else ():
+        for pid in process_tree.descendants(os.getpid()) if cores else ():
             with contextlib.suppress(OSError):
                 if not os.sched_getaffinity(pid) <= set(cores):
                     os.sched_setaffinity(pid, cores)

@@ -13,7 +13,7 @@ import os
 import signal
 from typing import Final, Protocol
 
-from kalends.batch.shepherds import family, linux
+from kalends.batch.shepherds import linux, process_tree
 from kalends.batch.shepherds.control_group import ControlGroup
 
 STANDS: Final = frozenset({b"T", b"t", b"Z", b"X", b"x"})
@@ -75,7 +75,7 @@ class StoppedProcesses:
                 found.add(each)
                 if not linux.thread_states(each) <= STANDS:
                     self._sent.add(each)
-                    family.send(each, signal.SIGSTOP)
+                    process_tree.send(each, signal.SIGSTOP)
                 # A shell that ran yet would notice that its command is stopped: those below it come later.
                 if self._stands(each):
                     ahead.append(each)
@@ -86,9 +86,9 @@ class StoppedProcesses:
 
     def end(self) -> None:
         # A shell that saw its own command stopped would believe that its user had done that.
-        for each in reversed(family.tree(self._pid)):
+        for each in reversed(process_tree.tree(self._pid)):
             if each in self._sent:
-                family.send(each, signal.SIGCONT)
+                process_tree.send(each, signal.SIGCONT)
         self._sent.clear()
         self._before = None
 

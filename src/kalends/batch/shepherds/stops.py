@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from kalends.batch.shepherds import family, linux
+from kalends.batch.shepherds import linux, process_tree
 from kalends.batch.shepherds.facts import Fact, NotStopped, Stopped, WentOn
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.stillness import Stillness
@@ -91,7 +91,7 @@ class Stops:
         if self._over or number != self._number or not self.stands:
             return {}
         if cores:
-            family.keep_on(cores, os.getpid())
+            process_tree.keep_on(cores, os.getpid())
             # What is done for this job is done on its own processors.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, cores)

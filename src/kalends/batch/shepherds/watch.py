@@ -21,8 +21,8 @@ from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.facts import Begun, Fact
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.hints import HINT_BYTES_MAX, Hint, decode_hint
+from kalends.batch.shepherds.orphans import end_orphans
 from kalends.batch.shepherds.record import take
-from kalends.batch.shepherds.remains import end_remains
 
 BEGIN_S_MAX: Final = 2.0
 """So long after its fork a shepherd is left in peace to begin; after that the attempt is made void."""
@@ -203,7 +203,7 @@ class AttemptWatch:
         if found.state is State.VOID:
             group = ControlGroup(self._groups, name)
             if missing:
-                end_remains(self._folders.own(name), None, group)
+                end_orphans(self._folders.own(name), None, group)
             else:
                 group.end()
         return found
@@ -228,7 +228,7 @@ class AttemptWatch:
             return 0
         # Without the boot a number of a process says nothing: another may have it by now.
         main = found.main if begun is not None else None
-        return end_remains(self._folders.own(name), main, ControlGroup(self._groups, name))
+        return end_orphans(self._folders.own(name), main, ControlGroup(self._groups, name))
 
     async def _poll(self) -> None:
         """Look at whatever may have changed without a hint."""

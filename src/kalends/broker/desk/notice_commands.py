@@ -22,7 +22,7 @@ from kalends.contract.notice_calls import (
 )
 from kalends.core.errors import KalendsError, LimitExceeded, NotFound
 from kalends.core.zone_names import given_zone
-from kalends.notices.post_office import PostOffice
+from kalends.notices.notifier import Notifier
 from kalends.notices.request_notice import RequestNotice
 from kalends.rim.webhook_signatures import secret_text
 from kalends.serving.auth.callers import Caller
@@ -34,11 +34,11 @@ SECRET_BYTES: Final = 32
 
 
 class NoticeCommands:
-    """Each user has addresses of their own, and sees no others; what is allowed the `office` says."""
+    """Each user has addresses of their own, and sees no others; what is allowed the `notifier` says."""
 
-    def __init__(self, service: BrokerService, office: PostOffice) -> None:
+    def __init__(self, service: BrokerService, notifier: Notifier) -> None:
         self._service = service
-        self._office = office
+        self._notifier = notifier
 
     def list(self, caller: Caller, body: ListNoticeAddresses) -> NoticeAddresses:
         user = caller.principal.user
@@ -48,7 +48,7 @@ class NoticeCommands:
     async def add(self, caller: Caller, body: AddNoticeAddress) -> NoticeAddressView:
         """Add an address, or give a webhook another secret; raises what the operator does not allow."""
         user = caller.principal.user
-        to = self._office.address_of(user, body.to)
+        to = self._notifier.address_of(user, body.to)
         zone = given_zone(body.zone).key
         webhook = "://" in to
         secret = secrets.token_bytes(SECRET_BYTES) if webhook else b""
@@ -71,7 +71,7 @@ class NoticeCommands:
     async def test(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddressView:
         """Answers when the test is stored: it is sent as any other notice."""
         address = self._named(caller, body)
-        self._office.address_of(address.user, address.receiver)
+        self._notifier.address_of(address.user, address.receiver)
         notice = RequestNotice(
             id=f"test-{secrets.token_hex(8)}", user=address.user, occasion="test",
             at_s=self._service.moment().wall_s, to=address.receiver,
@@ -101,7 +101,7 @@ class NoticeCommands:
     def _view(self, address: NoticeAddress, secret: str = "") -> NoticeAddressView:
         to, problem = address.receiver, ""
         try:
-            to = self._office.address_of(address.user, address.receiver)
+            to = self._notifier.address_of(address.user, address.receiver)
         except KalendsError as error:
             problem = error.detail
         return NoticeAddressView(

@@ -1,9 +1,9 @@
-"""Delivery of notices: one replica makes letters of what the register has to tell, and sends them.
+"""Delivery of notices: one replica makes deliveries of what the register has to tell, and sends them.
 
-That is the first by name of those that live; where two believe it of themselves for a while, a letter may
-come twice, with one id. Notices are looked for with every beat of the heart, and when this replica has stored
-some. A notice and its letters change places in one write, so that after a crash at any point each notice is
-told, by the same letters.
+That is the first by name of the live replicas. While two believe it of themselves, a delivery may come twice,
+with one id. Notices are looked for with every beat of the heart, and when this replica has stored some. One
+write replaces a notice by its deliveries, so that after a crash at any point each notice is told, by the same
+deliveries.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kalends.broker.lives.life import Life, Lives
 from kalends.broker.lives.replica import Leases
 from kalends.broker.register.broker_store import Result
 from kalends.broker.register.notice_table import (
-    MakeLetters,
+    MakeDeliveries,
     NoticeAddress,
     addresses_of,
     waiting_notices,
@@ -26,17 +26,17 @@ from kalends.broker.register.notice_table import (
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.times import zone_named
 from kalends.notices.bundles import Bundler
-from kalends.notices.letter import Letter
-from kalends.notices.letter_table import LettersDone, stored_letters
-from kalends.notices.notice_letters import letter_about
-from kalends.notices.post_office import PostOffice
+from kalends.notices.delivery import Delivery
+from kalends.notices.delivery_table import DeliveriesDone, stored_deliveries
+from kalends.notices.notifier import Notifier
+from kalends.notices.request_delivery import request_delivery
 from kalends.notices.request_notice import RequestNotice
 from kalends.serving.configuration import BrokerNotices
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
 
 LOOKED_AT_MAX: Final = 500
-"""Notices made into letters at one go: the rest follows with the next."""
+"""Notices made into deliveries at one go: the rest follows with the next."""
 
 SECTION: Final = "broker.notices"
 
@@ -44,7 +44,7 @@ SECTION: Final = "broker.notices"
 class NoticeDelivery:
     """The notices of a broker; without `rules` of its operator nothing is told, and what waits is dropped.
 
-    `reported` is told of a receiver that is away, and with "" that it is back. Raises as `PostOffice`.
+    `reported` is told of a receiver that is away, and with "" that it is back. Raises as `Notifier`.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class NoticeDelivery:
         self._delivering: Life | None = None
         """The life in which this replica delivers."""
         self._making = False
-        """What was looked at is being made into letters."""
+        """What was looked at is being made into deliveries."""
         self._closed = False
         self._bundler = Bundler(rules.minute_max if rules is not None else 1)
-        self.office = PostOffice(
+        self.notifier = Notifier(
             rules, section=SECTION, where="to", secret_of=self._secret_of, wanted=self._wanted,
             now_s=self._now_s, chance=random.random, reported=reported, logger=logger, metrics=metrics,
         )  # fmt: skip
@@ -83,47 +83,47 @@ class NoticeDelivery:
     def _deliver(self, life: Life) -> None:
         if self._delivering is not life:
             self.end_life()
-            letters = life.store.read(stored_letters)
+            deliveries = life.store.read(stored_deliveries)
             self._delivering = life
-            self.office.begin_life(*letters, partial(self._forget, life))
-        if self.office.has_room and not self._making:
-            self._make_letters(life)
+            self.notifier.begin_life(*deliveries, partial(self._forget, life))
+        if self.notifier.has_room and not self._making:
+            self._make_deliveries(life)
 
     def end_life(self) -> None:
         """The store cannot be used, or another replica delivers."""
         if self._delivering is not None:
             self._delivering = None
             self._making = False
-            self.office.end_life()
+            self.notifier.end_life()
 
     async def close(self) -> None:
         self._closed = True
         self._delivering = None
-        await self.office.close()
+        await self.notifier.close()
 
     def _is_mine(self, life: Life) -> bool:
         me = life.coordinator.identity.owner
         certain = life.recognition.is_certain(self._lives.moment().monotonic_ms)
         return certain and me == min(self._leases.all_alive(), default=me)
 
-    def _make_letters(self, life: Life) -> None:
+    def _make_deliveries(self, life: Life) -> None:
         waiting = life.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
         for number in waiting.unreadable:
-            self.office.lose(str(number), "its record in the store cannot be read")
-        letters: list[Letter] = []
+            self.notifier.lose(str(number), "its record in the store cannot be read")
+        deliveries: list[Delivery] = []
         numbers = list(waiting.unreadable)
         for bundle in self._bundler.bundles(waiting.notices, self._now_s()):
             numbers += bundle
-            letters += self._letters(life, [waiting.notices[number] for number in bundle])
+            deliveries += self._deliveries(life, [waiting.notices[number] for number in bundle])
         if not numbers:
             return
         self._making = True
-        write = MakeLetters(tuple(numbers), tuple(letters))
-        life.store.writer.submit((write,), partial(self._made, life, letters), self._lives.fail)
+        write = MakeDeliveries(tuple(numbers), tuple(deliveries))
+        life.store.writer.submit((write,), partial(self._made, life, deliveries), self._lives.fail)
 
-    def _letters(self, life: Life, notices: Sequence[RequestNotice]) -> list[Letter]:
-        """One letter to each address of the user; of a notice to one of them, to that."""
-        letters = []
+    def _deliveries(self, life: Life, notices: Sequence[RequestNotice]) -> list[Delivery]:
+        """One delivery to each address of the user; of a notice to one of them, to that."""
+        deliveries = []
         for address in life.store.read(addresses_of, notices[0].user):
             told = [
                 each for each in notices if each.occasion != "test" or each.to == address.receiver
@@ -131,46 +131,48 @@ class NoticeDelivery:
             if not told:
                 continue
             try:
-                to = self.office.address_of(address.user, address.receiver)
-                letters.append(letter_about(told, to, zone_named(address.zone), self._now_s()))
+                to = self.notifier.address_of(address.user, address.receiver)
+                deliveries.append(
+                    request_delivery(told, to, zone_named(address.zone), self._now_s())
+                )
             except KalendsError as error:  # The operator has changed what is allowed since.
-                self.office.lose(told[0].id, error.detail)
+                self.notifier.lose(told[0].id, error.detail)
             except Exception as error:
-                # The boundary of one letter: what breaks it keeps nobody else from being told.
-                self.office.lose(told[0].id, repr(error))
-        return letters
+                # The boundary of one delivery: what breaks it keeps nobody else from being told.
+                self.notifier.lose(told[0].id, repr(error))
+        return deliveries
 
-    def _made(self, life: Life, letters: Sequence[Letter], results: Sequence[Result]) -> None:
+    def _made(self, life: Life, deliveries: Sequence[Delivery], results: Sequence[Result]) -> None:
         if self._delivering is not life:
             return
         self._making = False
         if results == [1]:
-            self.office.take_up(letters)
+            self.notifier.take_up(deliveries)
             self.beat()  # There may be more since.
 
     def _forget(self, life: Life, ids: Sequence[str]) -> None:
         if self._lives.current is life:
-            done = LettersDone(tuple(ids))
+            done = DeliveriesDone(tuple(ids))
             life.store.writer.submit((done,), lambda results: None, self._lives.fail)
 
-    def _address_of(self, letter: Letter) -> NoticeAddress | None:
-        """Return the address of its user that a letter is for; None where it was removed."""
+    def _address_of(self, delivery: Delivery) -> NoticeAddress | None:
+        """Return the address of its user that a delivery is for; None where it was removed."""
         life = self._delivering
         if life is None:
             return None
-        for address in life.store.read(addresses_of, letter.user):
+        for address in life.store.read(addresses_of, delivery.user):
             try:
-                if self.office.address_of(address.user, address.receiver) == letter.to:
+                if self.notifier.address_of(address.user, address.receiver) == delivery.to:
                     return address
             except KalendsError:
                 continue
         return None
 
-    def _wanted(self, letter: Letter) -> bool:
-        return self._address_of(letter) is not None
+    def _wanted(self, delivery: Delivery) -> bool:
+        return self._address_of(delivery) is not None
 
-    def _secret_of(self, letter: Letter) -> bytes | None:
-        address = self._address_of(letter)
+    def _secret_of(self, delivery: Delivery) -> bytes | None:
+        address = self._address_of(delivery)
         return address.secret if address is not None and address.secret else None
 
     def _now_s(self) -> int:

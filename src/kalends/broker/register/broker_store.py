@@ -27,11 +27,16 @@ from kalends.broker.register import (
     request_writes,
     script_table,
 )
-from kalends.broker.register.notice_table import ForgetAddress, KeepAddress, MakeLetters, PostNotice
+from kalends.broker.register.notice_table import (
+    ForgetAddress,
+    KeepAddress,
+    MakeDeliveries,
+    PostNotice,
+)
 from kalends.broker.register.script_table import Named
 from kalends.core.errors import Problem, Unavailable
-from kalends.notices import letter_table
-from kalends.notices.letter_table import LettersDone
+from kalends.notices import delivery_table
+from kalends.notices.delivery_table import DeliveriesDone
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit
 from kalends.stores.sqlite.sqlite_file import StoreFile, StoreKind, open_store
 
@@ -92,7 +97,7 @@ SCHEMA: Final = (
     + STARTS
     + ENDINGS
     + LIVES
-    + letter_table.LETTERS
+    + delivery_table.DELIVERIES
     + notice_table.NOTICES
 )
 
@@ -153,7 +158,7 @@ class ForgetSettled(NamedTuple):
     rids: tuple[str, ...]
 
 
-NoticeWrite = KeepAddress | ForgetAddress | PostNotice | MakeLetters | LettersDone
+NoticeWrite = KeepAddress | ForgetAddress | PostNotice | MakeDeliveries | DeliveriesDone
 
 Write = (
     Operation
@@ -216,12 +221,12 @@ def _carry_out_notice(connection: sqlite3.Connection, write: NoticeWrite) -> int
             return notice_table.keep_address(connection, write)
         case ForgetAddress():
             return notice_table.forget_address(connection, write)
-        case MakeLetters():
-            return notice_table.make_letters(connection, write)
+        case MakeDeliveries():
+            return notice_table.make_deliveries(connection, write)
         case PostNotice():
             notice_table.post_notice(connection, write.notice)
-        case LettersDone():
-            letter_table.remove_letters(connection, write)
+        case DeliveriesDone():
+            delivery_table.remove_deliveries(connection, write)
     return None
 
 

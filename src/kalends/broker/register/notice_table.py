@@ -1,7 +1,7 @@
-"""Notices in a broker's register: stored with the decisions that they tell, made into letters once.
+"""Notices in a broker's register: stored with the decisions that they tell, made into deliveries once.
 
 ``notice_address`` has where users are told; nothing is stored for a user who is told nowhere. ``notice`` has
-what is not made into letters yet, ``letter`` what is and waits to be sent.
+what is not made into deliveries yet, ``letter`` what is and waits to be sent.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kalends.notices.letter import Letter
-from kalends.notices.letter_table import store_letter
+from kalends.notices.delivery import Delivery
+from kalends.notices.delivery_table import store_delivery
 from kalends.notices.request_notice import RequestNotice
 
 NOTICES: Final = """
@@ -32,7 +32,7 @@ create table notice_address (
     primary key (client, receiver)
 ) without rowid;
 """
-"""No number of a notice is used twice: who is late with letters of an old one must not take a new one."""
+"""No number of a notice is used twice: who is late with deliveries of an old one must not take a new one."""
 
 
 class NoticeAddress(NamedTuple):
@@ -65,11 +65,11 @@ class PostNotice(NamedTuple):
     notice: RequestNotice
 
 
-class MakeLetters(NamedTuple):
-    """The notices with these numbers become these letters. The result is 1, or 0 if another has made some."""
+class MakeDeliveries(NamedTuple):
+    """The notices with these numbers become these deliveries. The result: 1, or 0 if another made some."""
 
     numbers: tuple[int, ...]
-    letters: tuple[Letter, ...]
+    deliveries: tuple[Delivery, ...]
 
 
 class WaitingNotices(NamedTuple):
@@ -115,7 +115,7 @@ def _tried_first(connection: sqlite3.Connection, rid: str) -> bool:
 def waiting_notices(
     connection: sqlite3.Connection, of_user_max: int, count_max: int
 ) -> WaitingNotices:
-    """Return the oldest notices without letters, a limited number for each user.
+    """Return the oldest notices without deliveries, a limited number for each user.
 
     Whoever has more than that keeps nobody else from being told.
     """
@@ -134,7 +134,7 @@ def waiting_notices(
     return WaitingNotices(notices, tuple(unreadable))
 
 
-def make_letters(connection: sqlite3.Connection, op: MakeLetters) -> int:
+def make_deliveries(connection: sqlite3.Connection, op: MakeDeliveries) -> int:
     """Within the caller's transaction; all of it or nothing."""
     marks = ", ".join("?" * len(op.numbers))
     (here,) = connection.execute(
@@ -143,8 +143,8 @@ def make_letters(connection: sqlite3.Connection, op: MakeLetters) -> int:
     if here < len(op.numbers):
         return 0
     connection.execute(f"delete from notice where number in ({marks})", op.numbers)
-    for letter in op.letters:
-        store_letter(connection, letter)
+    for delivery in op.deliveries:
+        store_delivery(connection, delivery)
     return 1
 
 

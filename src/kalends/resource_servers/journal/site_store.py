@@ -13,7 +13,7 @@ life       each opening: its random name, and the journal's position then
 ========== =================================================================================
 
 The tables of jobs are in `kalends.batch.journal.job_journal`, those of what jobs used in batch systems in
-`slot_table`, letters that wait to be sent in `kalends.notices.letter_table`.
+`slot_table`, deliveries that wait to be sent in `kalends.notices.delivery_table`.
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
 tells what is in the tables. Rows that are true no more are pruned from the front when they are old.
@@ -36,9 +36,9 @@ import msgspec
 from kalends.batch.journal import job_journal
 from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.core.errors import StoreDamaged
-from kalends.notices import letter_table
-from kalends.notices.letter import Letter
-from kalends.notices.letter_table import LettersDone
+from kalends.notices import delivery_table
+from kalends.notices.delivery import Delivery
+from kalends.notices.delivery_table import DeliveriesDone
 from kalends.resource_servers.journal import slot_table
 from kalends.resource_servers.journal.slot_table import SlotFact
 from kalends.resource_servers.participation.claims.claim_sets import (
@@ -109,7 +109,7 @@ insert into meta values ('secret', lower(hex(randomblob(32))));
 create table life (number integer primary key, life text not null, seq integer not null);
 """
 
-SCHEMA: Final = CLAIMS + job_journal.SCHEMA + letter_table.LETTERS + slot_table.SLOTS
+SCHEMA: Final = CLAIMS + job_journal.SCHEMA + delivery_table.DELIVERIES + slot_table.SLOTS
 
 STAND: Final = (
     "insert into stake (rid, seq, ends_at) values (?, ?, ?) on conflict (rid)"
@@ -348,7 +348,7 @@ class SiteStore:
         self,
         connection: sqlite3.Connection,
         operations: Sequence[
-            Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Letter | LettersDone
+            Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Delivery | DeliveriesDone
         ],
         at_ms: int,
     ) -> list[int | None]:
@@ -367,10 +367,10 @@ class SiteStore:
                 job_journal.store_over(connection, operation)
             elif isinstance(operation, ReservedTime):
                 job_journal.store_reserved(connection, operation)
-            elif isinstance(operation, Letter):
-                letter_table.store_letter(connection, operation)
-            elif isinstance(operation, LettersDone):
-                letter_table.remove_letters(connection, operation)
+            elif isinstance(operation, Delivery):
+                delivery_table.store_delivery(connection, operation)
+            elif isinstance(operation, DeliveriesDone):
+                delivery_table.remove_deliveries(connection, operation)
             elif isinstance(operation, Prune):
                 results[number] = self.prune_step(connection, operation.before_ms)
             else:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kalends.batch.job_letters import letter_of
+from kalends.batch.job_delivery import job_delivery
 from kalends.batch.place_keys import key_of_place
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest, Notify
 from kalends.core.principals import Principal
-from kalends.notices.letter import Letter
+from kalends.notices.delivery import Delivery
 
 NOW = 1_800_000_000
 ANN = Principal("ann")
@@ -23,7 +23,7 @@ FAILED = f.JobEnding(kind="exit", status=2)
 
 
 class Hall:
-    """A queue of four nodes, and the letters about what happens there."""
+    """A queue of four nodes, and the deliveries about what happens there."""
 
     def __init__(self) -> None:
         self.queue = BatchQueue("lab/box", f.Terms(machine="pool:4"), NOW)
@@ -41,19 +41,20 @@ class Hall:
     def end(self, number: int, ending: f.JobEnding = DONE) -> None:
         self.queue.ended(number, self.queue.job(number).attempt, ending, self.now)
 
-    def letters(self) -> list[Letter]:
-        """The letters about what has happened since the last call."""
+    def deliveries(self) -> list[Delivery]:
+        """The deliveries about what has happened since the last call."""
         effects = self.queue.take_effects()
         self.entries += effects.entries
         return [
-            letter_of("lab/box", each, "ann@example.org", self.now) for each in effects.milestones
+            job_delivery("lab/box", each, "ann@example.org", self.now)
+            for each in effects.milestones
         ]
 
     def subjects(self) -> list[str]:
-        return [each.subject for each in self.letters()]
+        return [each.subject for each in self.deliveries()]
 
     def restart(self) -> None:
-        self.letters()
+        self.deliveries()
         self.queue = BatchQueue("lab/box", None, self.now, self.entries)
 
 
@@ -81,7 +82,7 @@ def test_only_what_was_asked_for_is_told(when: Any, ending: f.JobEnding, told: l
     hall = Hall()
     number = hall.submit(Notify(when=when))
     hall.begin(number)
-    hall.letters()
+    hall.deliveries()
     hall.end(number, ending)
     assert hall.subjects() == told
 
@@ -91,28 +92,28 @@ def test_who_has_not_asked_is_told_nothing() -> None:
     number = hall.submit(None)
     hall.begin(number)
     hall.end(number, FAILED)
-    assert hall.letters() == []
+    assert hall.deliveries() == []
 
 
 def test_a_job_that_is_withdrawn_has_failed_and_says_by_whom() -> None:
     hall = Hall()
     number = hall.submit(held=True)
     hall.queue.cancel(number, "by ann", hall.now)
-    (letter,) = hall.letters()
-    assert letter.subject == "lab/box/1 has failed: withdrawn: by ann"
-    assert letter.facts["end"] == "withdrawn"
-    assert "started" not in letter.text
+    (delivery,) = hall.deliveries()
+    assert delivery.subject == "lab/box/1 has failed: withdrawn: by ann"
+    assert delivery.facts["end"] == "withdrawn"
+    assert "started" not in delivery.text
 
 
 def test_an_attempt_that_was_lost_is_told_of_when_it_begins_again() -> None:
     hall = Hall()
     number = hall.submit(rerun=True)
     hall.begin(number)
-    first = hall.letters()
+    first = hall.deliveries()
     hall.end(number, f.JobEnding(kind="lost"))
     assert hall.subjects() == [], "it is not over"
     hall.begin(number)
-    (again,) = hall.letters()
+    (again,) = hall.deliveries()
     assert again.subject == "lab/box/1 has begun again"
     assert again.id != first[0].id
 
@@ -122,14 +123,14 @@ def test_an_array_is_told_of_once_and_names_those_that_failed() -> None:
     first = hall.submit(indices=tuple(range(10, 14)), name="sweep")
     for number in range(first, first + 4):
         hall.begin(number)
-    (begun,) = hall.letters()
+    (begun,) = hall.deliveries()
     assert begun.subject == "array lab/box/1 (sweep) has begun"
     for number in range(first, first + 3):
         hall.end(number, FAILED if number % 2 else DONE)
-    assert hall.letters() == [], "one job is left"
+    assert hall.deliveries() == [], "one job is left"
     hall.restart()
     hall.end(first + 3)
-    (over,) = hall.letters()
+    (over,) = hall.deliveries()
     assert over.subject == "array lab/box/1 (sweep) has failed: 2 of 4 jobs failed"
     assert "failed     10, 12\n" in over.text
     assert over.facts["array"] == {"jobs": 4, "failed": [10, 12]}
@@ -160,10 +161,10 @@ def test_after_a_restart_nothing_is_told_again() -> None:
     hall.restart()
     hall.queue.recover()
     hall.begin(number)
-    assert hall.letters() == []
+    assert hall.deliveries() == []
 
 
-def test_a_letter_says_where_things_are_and_nothing_of_the_environment() -> None:
+def test_a_delivery_says_where_things_are_and_nothing_of_the_environment() -> None:
     hall = Hall()
     number = hall.submit(
         name="a\nBcc: eve@example.org", environment={"TOKEN": "hidden"}, nodes=2,
@@ -173,7 +174,7 @@ def test_a_letter_says_where_things_are_and_nothing_of_the_environment() -> None
     hall.begin(number)
     hall.now += 30
     hall.end(number, FAILED)
-    begun, over = hall.letters()
+    begun, over = hall.deliveries()
     assert begun.text == (
         "job        lab/box/1\n"
         "name       a Bcc: eve@example.org\n"
@@ -188,9 +189,9 @@ def test_a_letter_says_where_things_are_and_nothing_of_the_environment() -> None
         "kalends job lab/box/1 shows more.\n"
     )
     assert "over       Fri 2027-01-15 08:00:30 UTC: exit 2\n" in over.text
-    for letter in (begun, over):
-        assert "hidden" not in f"{letter}"
-        assert "secret" not in f"{letter}"
+    for delivery in (begun, over):
+        assert "hidden" not in f"{delivery}"
+        assert "secret" not in f"{delivery}"
     assert over.facts == {
         "about": "job", "event": "fail", "machine": "lab/box", "job": 1, "user": "ann",
         "name": "a\nBcc: eve@example.org", "project": "dna", "submitted": NOW, "phase": "ended",
@@ -221,15 +222,15 @@ def test_a_job_of_a_broker_that_could_not_start_has_not_failed_yet() -> None:
     number = hall.queue.submit(ANN, job, key_of_place(7, "a-request"), hall.now)[0]
     ending = f.JobEnding(kind="not-started", detail="no such command", of_site=True)
     hall.end(number, ending)
-    (letter,) = hall.letters()
+    (delivery,) = hall.deliveries()
     assert (
-        letter.subject == "lab/box/1 could not start there, and its broker looks for another site"
+        delivery.subject == "lab/box/1 could not start there, and its broker looks for another site"
     )
-    assert "not-started: no such command" in letter.text
-    assert "Its broker asks other sites for it." in letter.text
-    assert letter.facts["other_sites"] is True
+    assert "not-started: no such command" in delivery.text
+    assert "Its broker asks other sites for it." in delivery.text
+    assert delivery.facts["other_sites"] is True
     own = hall.submit()
     hall.end(own, ending)
-    (letter,) = hall.letters()
-    assert letter.subject == "lab/box/2 has failed: not-started: no such command"
-    assert "other_sites" not in letter.facts
+    (delivery,) = hall.deliveries()
+    assert delivery.subject == "lab/box/2 has failed: not-started: no such command"
+    assert "other_sites" not in delivery.facts

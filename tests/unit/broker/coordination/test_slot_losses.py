@@ -15,7 +15,7 @@ from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.cli.requests.words import request_lines
 from kalends.contract import messages as m
 from kalends.contract.calls import UnitsOut
-from kalends.notices.notice_letters import letter_about
+from kalends.notices.request_delivery import request_delivery
 from kalends.notices.request_notice import RequestNotice
 
 UTC = ZoneInfo("UTC")
@@ -81,10 +81,10 @@ def test_a_notice_names_the_resource_the_count_and_the_reason() -> None:
     rid = one.reserve()
     hear(one, loss(rid, 7))
     (notice,) = notices(one)
-    letter = letter_about([notice], "ann@example.org", UTC, START)
-    assert "1 of 1 units on here/one cannot be used: fan" in letter.text
-    assert "kalends cancel" in letter.text
-    assert letter.facts["event"] == "nodes-out"
+    delivery = request_delivery([notice], "ann@example.org", UTC, START)
+    assert "1 of 1 units on here/one cannot be used: fan" in delivery.text
+    assert "kalends cancel" in delivery.text
+    assert delivery.facts["event"] == "nodes-out"
 
 
 def test_a_node_that_fails_again_and_again_sends_a_bounded_number_of_notices() -> None:

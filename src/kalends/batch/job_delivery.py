@@ -11,10 +11,10 @@ from kalends.batch.views import over_of, view_over
 from kalends.contract.job_calls import JobView, end_words
 from kalends.core.job_paths import named_path
 from kalends.core.jobs import Occasion
-from kalends.notices.letter import Letter, one_line, utc_text
+from kalends.notices.delivery import Delivery, one_line, utc_text
 
 FAILED_SHOWN_MAX: Final = 20
-"""Indices of an array in one letter."""
+"""Indices of an array in one delivery."""
 
 AT_ANOTHER_SITE: Final = (
     "Its broker asks other sites for it. If one takes it, that site sends you its notices; if none does, the "
@@ -24,8 +24,8 @@ AT_ANOTHER_SITE: Final = (
 _HAS: Final[dict[Occasion, str]] = {"begin": "has begun", "end": "has ended", "fail": "has failed"}
 
 
-def letter_of(machine: str, milestone: Milestone, to: str, now: int) -> Letter:
-    """Return the letter about a milestone, made at `now`; one milestone has the same id each time."""
+def job_delivery(machine: str, milestone: Milestone, to: str, now: int) -> Delivery:
+    """Return the delivery about a milestone, made at `now`; one milestone has the same id each time."""
     job, array = milestone.job, milestone.array
     number = job.array if array is not None else job.number
     name = f"{machine}/{number}"
@@ -37,7 +37,7 @@ def letter_of(machine: str, milestone: Milestone, to: str, now: int) -> Letter:
         has, how = "could not start there, and its broker looks for another site", ""
     called = f" ({job.request.name})" if job.request.name else ""
     what = f"array {name}" if array is not None else name
-    return Letter(
+    return Delivery(
         id=f"{name}-{milestone.occasion}-{attempt}-{job.submitted_s}",
         user=job.principal.user,
         to=to,

@@ -1,4 +1,4 @@
-"""Letters about a request: what has changed, by whom and why, and what the user can do now."""
+"""Deliveries about a request: what has changed, by whom and why, and what the user can do now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from kalends.contract.slot_words import slot_words
 from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
-from kalends.notices.letter import Letter, one_line
+from kalends.notices.delivery import Delivery, one_line
 from kalends.notices.request_notice import Occasion, RequestNotice
 
 _HAPPENED: Final[dict[Occasion, str]] = {
@@ -49,8 +49,10 @@ _NEXT: Final[dict[Occasion, str]] = {
 _HELD: Final = "It is held for you. Lock it by {until}, or it is lost: kalends lock {id}."
 
 
-def letter_about(notices: Sequence[RequestNotice], to: str, zone: ZoneInfo, now_s: int) -> Letter:
-    """Return the letter to `to` that tells `notices`, all of one user, with times in `zone`.
+def request_delivery(
+    notices: Sequence[RequestNotice], to: str, zone: ZoneInfo, now_s: int
+) -> Delivery:
+    """Return the delivery to `to` that tells `notices`, all of one user, with times in `zone`.
 
     The same notices to the same address have the same id each time. `now_s` is in seconds UTC.
     """
@@ -64,7 +66,7 @@ def letter_about(notices: Sequence[RequestNotice], to: str, zone: ZoneInfo, now_
         id = f"{first.id}+{len(notices) - 1}:{address}"
         subject = f"{len(notices)} changes of your requests"
         told = {"about": "requests", "event": "bundle", "user": first.user, "notices": facts}
-    return Letter(
+    return Delivery(
         id=id, user=first.user, to=to, subject=f"kalends: {subject}", text="\n".join(texts), facts=told,
         made_s=now_s,
     )  # fmt: skip

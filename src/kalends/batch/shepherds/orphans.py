@@ -1,4 +1,4 @@
-"""Processes left by a shepherd that was killed: found by their marks, and ended.
+"""Orphans: processes left by a shepherd that was killed, found by their marks and ended.
 
 The kernel kills the program's first process together with the shepherd. Others are known by their session,
 by the folder in their environment, or by their control group. One that is in none of them any more, on a
@@ -42,7 +42,7 @@ class Verdict(Enum):
     UNSURE = auto()
 
 
-def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
+def end_orphans(folder: str, main: Main | None, group: ControlGroup) -> int:
     """End all that is left of the attempt with its own `folder`; return how many processes that were.
 
     Returns when they are gone, however long the kernel needs for that.
@@ -64,9 +64,9 @@ def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
 def _sweep(mark: bytes, main: Main | None, until_s: float) -> tuple[dict[int, Verdict], bool]:
     """Judge all processes, then those started in the meantime, until there are none.
 
-    Return the verdicts, and whether nobody can have been missed: who has gone before it was looked at has
-    made the next before that, with a later number. The numbers may have begun anew, or others may make
-    processes faster than they are looked at: nobody is sure then.
+    Return the verdicts, and whether none can have been missed: a process that ended before it was looked at
+    had forked its successor by then, with a later number. There is no certainty when the numbers have begun
+    anew, or when others fork faster than this looks.
     """
     newest = linux.newest_pid()
     judged = {pid: _judge(pid, mark, main) for pid in _processes()}

@@ -21,42 +21,42 @@ ROUNDS_MAX: Final = 50
 PAUSE_S_MAX: Final = 0.1
 
 
-class Toll(NamedTuple):
-    """What processes that have ended have used: so many of them, and those that they had waited for."""
+class ResourceUsage(NamedTuple):
+    """What ended processes have used, with the children that they had waited for."""
 
     processes: int
     cpu_s: float
     memory_bytes: int
     """The most that one of them had."""
 
-    def and_of(self, used: resource.struct_rusage) -> Toll:
-        """Return the toll of one more."""
-        return Toll(
+    def and_of(self, used: resource.struct_rusage) -> ResourceUsage:
+        """Return the usage with that of one more process."""
+        return ResourceUsage(
             self.processes + 1,
             self.cpu_s + used.ru_utime + used.ru_stime,
             max(self.memory_bytes, used.ru_maxrss * 1024),
         )
 
 
-NONE: Final = Toll(0, 0.0, 0)
+NONE: Final = ResourceUsage(0, 0.0, 0)
 
 
-def end_descendants(pid: int) -> Toll:
+def end_descendants(pid: int) -> ResourceUsage:
     """Kill all descendants of this process, `pid`, wait until they are gone, and return those that it reaped.
 
-    The kernel may need long for one that waits for a disk: so long does this take.
+    A process that waits for a disk ends only when the kernel lets it, and so does this call.
     """
     pause_s = 0.001
-    toll, left = _reap(NONE)
+    usage, left = _reap(NONE)
     while left:
         for each in _stopped(pid):
             send(each, signal.SIGKILL)
-        before = toll.processes
-        toll, left = _reap(toll)
-        if left and toll.processes == before:
+        before = usage.processes
+        usage, left = _reap(usage)
+        if left and usage.processes == before:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, PAUSE_S_MAX)
-    return toll
+    return usage
 
 
 def _stopped(pid: int) -> set[int]:
@@ -97,16 +97,16 @@ def keep_on(cores: tuple[int, ...], pid: int) -> None:
                 os.sched_setaffinity(thread, cores)
 
 
-def _reap(toll: Toll) -> tuple[Toll, bool]:
-    """Return `toll` with that of all dead children, and whether any are left."""
+def _reap(usage: ResourceUsage) -> tuple[ResourceUsage, bool]:
+    """Return `usage` with that of all dead children, and whether any are left."""
     while True:
         try:
             pid, _, used = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
-            return toll, False
+            return usage, False
         if pid == 0:
-            return toll, True
-        toll = toll.and_of(used)
+            return usage, True
+        usage = usage.and_of(used)
 
 
 def send(pid: int, number: int) -> None:

@@ -1,4 +1,4 @@
-"""The launcher's end of a zygote: starts it, starts it again when it has died, hands orders to it."""
+"""Supervision of a zygote: starts it, restarts it when it has died, hands orders to it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _BOOT: Final = (
 )
 
 
-class Nursery:
-    """A zygote that is always there, or soon again.
+class ZygoteSupervisor:
+    """Keeps one zygote running.
 
     `forked` is called with the name of each attempt whose shepherd has been forked; `gone` when a zygote
     has ended, with the names of those whose orders it had not got.

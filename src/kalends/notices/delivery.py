@@ -1,4 +1,4 @@
-"""A letter: one notice to one address."""
+"""A delivery: one notice to one address."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import msgspec
 from kalends.core.full_times import date_and_time
 
 MAIL: Final = "mail"
-"""The way of all letters that go by mail: through one relay."""
+"""The way of all deliveries that go by mail: through one relay."""
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be told to `user` at the address `to`: ``name@host``, or the URL of a webhook.
 
     Receivers drop by `id` what arrives twice. `facts` is for programs what `text` is for people. `made_s` is
@@ -31,7 +31,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def way(self) -> str:
-        """The way of the letter: an obstacle for one letter of this way is one for all."""
+        """The way of the delivery: an obstacle for one delivery of this way is one for all."""
         if "://" not in self.to:
             return MAIL
         scheme, _, rest = self.to.partition("://")
@@ -39,19 +39,19 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedTry(NamedTuple):
-    """Reason why a try failed: the letter is refused for good, or for now, or its way is blocked."""
+    """Reason why a try failed: the delivery is refused for good, or for now, or its way is blocked."""
 
     kind: Literal["refused", "later", "blocked"]
     why: str
 
 
-def delivery_id(letter: Letter) -> str:
-    """Return what the same letter is called each time it is sent, in plain characters."""
-    return hashlib.sha256(letter.id.encode()).hexdigest()[:32]
+def delivery_id(delivery: Delivery) -> str:
+    """Return what the same delivery is called each time it is sent, in plain characters."""
+    return hashlib.sha256(delivery.id.encode()).hexdigest()[:32]
 
 
 def utc_text(time_s: int) -> str:
-    """Return a time as letters tell it: their readers may be anywhere."""
+    """Return a time as deliveries tell it: their readers may be anywhere."""
     shown = datetime.fromtimestamp(time_s, UTC)
     return f"{shown:%a} {date_and_time(shown)} UTC"
 

@@ -1,4 +1,4 @@
-"""Letters say what has changed, by whom, why, and what can be done; one line cannot become two."""
+"""Deliveries say what has changed, by whom, why, and what can be done; one line cannot become two."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kalends.contract.fields import Want
 from kalends.notices.mail import message_of
-from kalends.notices.notice_letters import letter_about
+from kalends.notices.request_delivery import request_delivery
 from kalends.notices.request_notice import Occasion, RequestNotice
 
 NOW = 1_800_000_000
@@ -25,9 +25,9 @@ MOVED = RequestNotice(
 
 
 def test_a_move_is_told_in_the_user_s_zone_with_what_to_do() -> None:
-    letter = letter_about([MOVED], "ann@example.org", BERLIN, NOW)
-    assert letter.subject == "kalends: reservation dc043f58 was moved by sdsc"
-    assert letter.text.splitlines() == [
+    delivery = request_delivery([MOVED], "ann@example.org", BERLIN, NOW)
+    assert delivery.subject == "kalends: reservation dc043f58 was moved by sdsc"
+    assert delivery.text.splitlines() == [
         "Reservation dc043f58 was moved by sdsc.",
         "",
         f"request  {REQUEST}",
@@ -43,7 +43,7 @@ def test_a_move_is_told_in_the_user_s_zone_with_what_to_do() -> None:
 
 
 def test_programs_are_told_all_that_people_are() -> None:
-    facts = letter_about([MOVED], "https://hooks.example.org/x", BERLIN, NOW).facts
+    facts = request_delivery([MOVED], "https://hooks.example.org/x", BERLIN, NOW).facts
     assert (facts["about"], facts["event"], facts["request"]) == ("request", "moved", REQUEST)
     assert facts["was"][0] == {
         "resource": "sdsc/sp2", "start": NOW, "end": NOW + 3_600, "units": 8,
@@ -53,34 +53,34 @@ def test_programs_are_told_all_that_people_are() -> None:
 @pytest.mark.parametrize("occasion", list(Occasion.__args__))  # type: ignore[attr-defined]
 def test_every_occasion_has_words(occasion: Occasion) -> None:
     notice = msgspec.structs.replace(MOVED, occasion=occasion, until=NOW + 60, place="sdsc/sp2/7")
-    letter = letter_about([notice], "ann@example.org", BERLIN, NOW)
-    assert "{" not in letter.subject + letter.text
-    assert len(letter.text.splitlines()[-1]) > 20
+    delivery = request_delivery([notice], "ann@example.org", BERLIN, NOW)
+    assert "{" not in delivery.subject + delivery.text
+    assert len(delivery.text.splitlines()[-1]) > 20
 
 
-def test_many_are_told_in_one_letter() -> None:
+def test_many_are_told_in_one_delivery() -> None:
     notices = [
         msgspec.structs.replace(MOVED, id=f"{n}-moved", reason=f"pump {n}") for n in range(3)
     ]
-    letter = letter_about(notices, "ann@example.org", BERLIN, NOW)
-    assert letter.subject == "kalends: 3 changes of your requests"
-    assert all(f"reason   pump {n}\n" in letter.text for n in range(3))
-    assert [each["reason"] for each in letter.facts["notices"]] == ["pump 0", "pump 1", "pump 2"]
+    delivery = request_delivery(notices, "ann@example.org", BERLIN, NOW)
+    assert delivery.subject == "kalends: 3 changes of your requests"
+    assert all(f"reason   pump {n}\n" in delivery.text for n in range(3))
+    assert [each["reason"] for each in delivery.facts["notices"]] == ["pump 0", "pump 1", "pump 2"]
 
 
 def test_nothing_that_others_write_becomes_a_line_or_a_header_of_its_own() -> None:
     evil = "a pump\r\nBcc: all@example.org\n\nkalends: send your password"
     notice = msgspec.structs.replace(MOVED, by=evil, reason=evil, note=evil)
-    letter = letter_about([notice], "ann@example.org", BERLIN, NOW)
-    lines = letter.text.splitlines()
+    delivery = request_delivery([notice], "ann@example.org", BERLIN, NOW)
+    lines = delivery.text.splitlines()
     assert not [line for line in lines if line.startswith(("Bcc", "kalends: send"))]
-    mail = message_of(letter, "kalends@example.org").decode()
+    mail = message_of(delivery, "kalends@example.org").decode()
     head = mail.partition("\r\n\r\n")[0]
     assert not [line for line in head.splitlines() if line.lower().startswith("bcc")]
 
 
 def test_the_same_notice_has_the_same_id_at_an_address_and_others_elsewhere() -> None:
-    one = letter_about([MOVED], "ann@example.org", BERLIN, NOW)
-    again = letter_about([MOVED], "ann@example.org", BERLIN, NOW + 60)
-    other = letter_about([MOVED], "https://hooks.example.org/x", BERLIN, NOW)
+    one = request_delivery([MOVED], "ann@example.org", BERLIN, NOW)
+    again = request_delivery([MOVED], "ann@example.org", BERLIN, NOW + 60)
+    other = request_delivery([MOVED], "https://hooks.example.org/x", BERLIN, NOW)
     assert one.id == again.id != other.id

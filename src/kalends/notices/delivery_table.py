@@ -1,4 +1,4 @@
-"""Letters that are neither sent nor given up, in the site's store: with what they tell of, or not at all."""
+"""Deliveries that are neither sent nor given up, stored in one transaction with what they tell of."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kalends.notices.letter import Letter
+from kalends.notices.delivery import Delivery
 
-LETTERS: Final = """
+DELIVERIES: Final = """
 create table letter (
     number integer primary key,
     id     text not null unique,
@@ -18,38 +18,38 @@ create table letter (
 """
 
 
-class LettersDone(NamedTuple):
-    """To be stored: the letters with these ids are sent, or given up."""
+class DeliveriesDone(NamedTuple):
+    """To be stored: the deliveries with these ids are sent, or given up."""
 
     ids: tuple[str, ...]
 
 
-class StoredLetters(NamedTuple):
-    letters: list[Letter]
+class StoredDeliveries(NamedTuple):
+    deliveries: list[Delivery]
     unreadable: list[str]
     """The ids of those that cannot be read."""
 
 
-def store_letter(connection: sqlite3.Connection, letter: Letter) -> None:
+def store_delivery(connection: sqlite3.Connection, delivery: Delivery) -> None:
     """Within the caller's transaction."""
     connection.execute(
         "insert or replace into letter (id, body) values (?, ?)",
-        (letter.id, msgspec.msgpack.encode(letter)),
+        (delivery.id, msgspec.msgpack.encode(delivery)),
     )
 
 
-def remove_letters(connection: sqlite3.Connection, done: LettersDone) -> None:
+def remove_deliveries(connection: sqlite3.Connection, done: DeliveriesDone) -> None:
     """Within the caller's transaction."""
     connection.executemany("delete from letter where id = ?", [(each,) for each in done.ids])
 
 
-def stored_letters(connection: sqlite3.Connection) -> StoredLetters:
+def stored_deliveries(connection: sqlite3.Connection) -> StoredDeliveries:
     """Read all of them, oldest first."""
     rows = connection.execute("select id, cast(body as blob) from letter order by number")
-    letters, unreadable = [], []
+    deliveries, unreadable = [], []
     for name, body in rows:
         try:
-            letters.append(msgspec.msgpack.decode(body, type=Letter))
+            deliveries.append(msgspec.msgpack.decode(body, type=Delivery))
         except msgspec.DecodeError:
             unreadable.append(name)
-    return StoredLetters(letters, unreadable)
+    return StoredDeliveries(deliveries, unreadable)

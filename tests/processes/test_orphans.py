@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from kalends.batch.shepherds import linux, remains
+from kalends.batch.shepherds import linux, orphans
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.facts import Begun, Main
+from kalends.batch.shepherds.orphans import end_orphans
 from kalends.batch.shepherds.record import take
-from kalends.batch.shepherds.remains import end_remains
 from tests.processes.job_room import job_room
 
 HOPPERS = 4
@@ -61,7 +61,7 @@ def test_a_process_that_hops_from_one_to_the_next_is_caught(tmp_path: Path, mark
             [sys.executable, "-S", "-c", HOPPER],
             env={"KALENDS_JOB_DIRECTORY": str(tmp_path)}, check=True,
         )  # fmt: skip
-    assert end_remains(str(tmp_path), None, group) >= 1
+    assert end_orphans(str(tmp_path), None, group) >= 1
     assert bearers(marked) == set()
 
 
@@ -84,7 +84,7 @@ def test_one_that_hops_just_after_all_were_listed_is_caught(
     environment = {"KALENDS_JOB_DIRECTORY": str(tmp_path)}
     with subprocess.Popen(command, env=environment, pass_fds=(ready, told)) as process:
         os.close(told)
-        listed = remains._processes
+        listed = orphans._processes
 
         def list_and_let_hop() -> list[int]:
             found = listed()
@@ -92,9 +92,9 @@ def test_one_that_hops_just_after_all_were_listed_is_caught(
             os.read(gone, 1)
             return found
 
-        monkeypatch.setattr(remains, "_processes", list_and_let_hop)
+        monkeypatch.setattr(orphans, "_processes", list_and_let_hop)
         # The one that goes may be looked at while it goes.
-        assert end_remains(str(tmp_path), None, ControlGroup("", "1.1")) >= 1
+        assert end_orphans(str(tmp_path), None, ControlGroup("", "1.1")) >= 1
         process.wait()
     assert os.read(gone, 1) == b""
     for each in (ready, go, gone):
@@ -114,7 +114,7 @@ def test_a_later_session_that_has_got_the_number_of_an_attempts_is_anothers(
     ticks = linux.start_ticks(innocent.pid)
     assert ticks is not None
     main = Main(innocent.pid, ticks - 1, os.getuid())
-    assert end_remains(str(tmp_path), main, ControlGroup("", "1.1")) == 0
+    assert end_orphans(str(tmp_path), main, ControlGroup("", "1.1")) == 0
     assert innocent.poll() is None
 
 

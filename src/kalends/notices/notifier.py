@@ -1,4 +1,4 @@
-"""The running outbox: letters are stored first, then sent, and their outcome is reported.
+"""The running outbox: deliveries are stored first, then sent, and their outcome is reported.
 
 A life of it is a life of the site's store: what is under way when the store fails is under way for nobody,
 and comes back from the store.
@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from kalends.core.errors import NotAllowed, Unavailable
 from kalends.notices.address_book import AddressBook
-from kalends.notices.letter import MAIL, FailedTry, Letter
+from kalends.notices.delivery import MAIL, Delivery, FailedTry
 from kalends.notices.mail import MailRelay
 from kalends.notices.outbox import Outbox, OutboxTerms
 from kalends.notices.webhooks import SecretOf, WebhookCalls
@@ -28,15 +28,15 @@ CANCEL_AGAIN_S: Final = 0.1
 
 
 class Carrier(Protocol):
-    async def carry(self, letter: Letter) -> FailedTry | None:
-        """Bring a letter to its receiver; return why that has failed."""
+    async def carry(self, delivery: Delivery) -> FailedTry | None:
+        """Bring a delivery to its receiver; return why that has failed."""
 
 
-class PostOffice:
+class Notifier:
     """All notices of a server. Without `rules` of the owner it takes none, and loses what was stored before.
 
     `section` is where the rules are written, and errors about addresses are about `where`. What `secret_of`
-    gives signs the calls of webhooks; a letter that is not `wanted` any more is dropped. `reported` is told
+    gives signs the calls of webhooks; a delivery that is not `wanted` any more is dropped. `reported` is told
     of a way that is blocked, and with "" that it is free again. Raises `InvalidInput` for files of the
     configuration that cannot be used.
     """
@@ -48,7 +48,7 @@ class PostOffice:
         section: str = "site.notices",
         where: str = "notify.to",
         secret_of: SecretOf | None = None,
-        wanted: Callable[[Letter], bool] = lambda letter: True,
+        wanted: Callable[[Delivery], bool] = lambda delivery: True,
         hourly_max: int = OutboxTerms().hourly_max,
         now_s: Callable[[], int],
         chance: Callable[[], float],
@@ -89,11 +89,11 @@ class PostOffice:
 
     def begin_life(
         self,
-        letters: Iterable[Letter],
+        deliveries: Iterable[Delivery],
         unreadable: Sequence[str],
         forget: Callable[[Sequence[str]], None],
     ) -> None:
-        """The store was opened, and has these letters; `forget` removes those with such ids."""
+        """The store was opened, and has these deliveries; `forget` removes those with such ids."""
         self._forget = forget
         for way in sorted(self._blocked):  # What blocks it in this life is told anew.
             self._report(way, "")
@@ -101,7 +101,7 @@ class PostOffice:
             self.lose(each, "its record in the store cannot be read")
         if unreadable:
             forget(unreadable)
-        self._outbox = Outbox(self._terms, self._chance, letters, self._now_s())
+        self._outbox = Outbox(self._terms, self._chance, deliveries, self._now_s())
         self._carry_out()
 
     def end_life(self) -> None:
@@ -135,23 +135,23 @@ class PostOffice:
             )
         return self._book.address_of(user, to)
 
-    def post(self, letters: Iterable[Letter]) -> list[Letter]:
-        """Take letters; return those to be stored, together with what they tell of. Then call `stored`."""
+    def post(self, deliveries: Iterable[Delivery]) -> list[Delivery]:
+        """Take deliveries; return those to be stored, together with what they tell of. Then call `stored`."""
         if self._outbox is None:
             return []
-        for letter in letters:
-            self._outbox.post(letter, self._now_s())
+        for delivery in deliveries:
+            self._outbox.post(delivery, self._now_s())
         return self._carry_out()
 
-    def take_up(self, letters: Iterable[Letter]) -> None:
-        """Take letters that are stored already."""
+    def take_up(self, deliveries: Iterable[Delivery]) -> None:
+        """Take deliveries that are stored already."""
         if self._outbox is not None:
-            self._outbox.take_up(letters, self._now_s())
+            self._outbox.take_up(deliveries, self._now_s())
             self._carry_out()
 
     @property
     def has_room(self) -> bool:
-        """Whether it is open, and takes more letters."""
+        """Whether it is open, and takes more deliveries."""
         return self._outbox is not None and len(self._outbox) < self._terms.waiting_max
 
     def lose(self, notice: str, why: str, *, said: bool = True) -> None:
@@ -160,10 +160,10 @@ class PostOffice:
         if said:
             self._logger.warning("notice_lost", notice=notice, reason=why)
 
-    def stored(self, letters: Iterable[Letter]) -> None:
+    def stored(self, deliveries: Iterable[Delivery]) -> None:
         """These are durable."""
         if self._outbox is not None:
-            self._outbox.stored([each.id for each in letters], self._now_s())
+            self._outbox.stored([each.id for each in deliveries], self._now_s())
             self._carry_out()
 
     def _report(self, way: str, why: str) -> None:
@@ -179,7 +179,7 @@ class PostOffice:
     def _waiting(self) -> int:
         return len(self._outbox) if self._outbox is not None else 0
 
-    def _carry_out(self) -> list[Letter]:
+    def _carry_out(self) -> list[Delivery]:
         outbox = self._outbox
         if outbox is None:
             return []
@@ -187,41 +187,41 @@ class PostOffice:
         for way, why in effects.ways.items():
             self._report(way, why)
         for loss in effects.lost:
-            self.lose(loss.letter.id, loss.why, said=loss.first)
+            self.lose(loss.delivery.id, loss.why, said=loss.first)
         if effects.sent:
             self._count.labels("sent").inc(effects.sent)
         if effects.done:
             self._forget(effects.done)
-        for letter in effects.tries:
-            task = asyncio.create_task(self._try(outbox, letter))
+        for delivery in effects.tries:
+            task = asyncio.create_task(self._try(outbox, delivery))
             self._tries.add(task)
             task.add_done_callback(self._tries.discard)
         self._keep_time(outbox)
         return effects.kept
 
-    async def _try(self, outbox: Outbox, letter: Letter) -> None:
-        failed = await self._carried(letter)
+    async def _try(self, outbox: Outbox, delivery: Delivery) -> None:
+        failed = await self._carried(delivery)
         if self._outbox is not outbox:
             return
         if failed is None:
-            outbox.sent(letter, self._now_s())
+            outbox.sent(delivery, self._now_s())
         else:
-            outbox.failed(letter, failed, self._now_s())
+            outbox.failed(delivery, failed, self._now_s())
         self._carry_out()
 
-    async def _carried(self, letter: Letter) -> FailedTry | None:
-        """The boundary of carriers: a letter that breaks one is lost, and no other."""
-        carrier: Carrier | None = self._mail if letter.way == MAIL else self._webhooks
+    async def _carried(self, delivery: Delivery) -> FailedTry | None:
+        """The boundary of carriers: a delivery that breaks one is lost, and no other."""
+        carrier: Carrier | None = self._mail if delivery.way == MAIL else self._webhooks
         try:
-            if not self._wanted(letter):
+            if not self._wanted(delivery):
                 return FailedTry("refused", "its user has removed this address")
             if carrier is None:
                 return FailedTry("refused", f"the owner has no [{self._section}] for it")
-            return await carrier.carry(letter)
+            return await carrier.carry(delivery)
         except Unavailable as error:  # The store, where it says who is told.
             return FailedTry("later", error.detail)
         except Exception as error:
-            self._logger.error("notice_broken", notice=letter.id, exc_info=error)
+            self._logger.error("notice_broken", notice=delivery.id, exc_info=error)
             return FailedTry("refused", repr(error))
 
     def _keep_time(self, outbox: Outbox) -> None:
@@ -239,7 +239,7 @@ class PostOffice:
 
 
 def _ways_of(hosts: Iterable[str]) -> Iterator[str]:
-    """Yield the ways of letters to the hosts that the owner has listed."""
+    """Yield the ways of deliveries to the hosts that the owner has listed."""
     for host in hosts:
         yield f"https://{host.lower().removesuffix(':443')}"
         yield f"http://{host.lower().removesuffix(':80')}"

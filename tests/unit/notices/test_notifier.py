@@ -14,11 +14,11 @@ import mail_relay as relays
 import pytest
 from tests.support.ports import free_ports
 
-from kalends.batch.job_notices import job_post_office
+from kalends.batch.job_notices import job_notifier
 from kalends.batch.journal.job_journal import JobEntries
 from kalends.core.errors import NotAllowed
-from kalends.notices.letter import Letter
-from kalends.notices.letter_table import LettersDone, stored_letters
+from kalends.notices.delivery import Delivery
+from kalends.notices.delivery_table import DeliveriesDone, stored_deliveries
 from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.serving.configuration import DurationS, NoticesConfiguration
 from kalends.serving.logs import configure_logging, get_logger
@@ -28,7 +28,7 @@ NOW = 1_800_000_000
 
 
 class Lobby:
-    """A post office over a real store, and everything that it says."""
+    """A notifier over a real store, and everything that it says."""
 
     def __init__(self, store: SiteStore, rules: NoticesConfiguration | None) -> None:
         self.store = store
@@ -36,7 +36,7 @@ class Lobby:
         self.reports: list[tuple[str, str]] = []
         self.metrics = Metrics(role="site", name="lab", version="1")
         self.changed = asyncio.Event()
-        self.office = job_post_office(
+        self.notifier = job_notifier(
             rules,
             now_s=lambda: self.now,
             chance=lambda: 0.0,
@@ -46,7 +46,7 @@ class Lobby:
         )
 
     def begin(self) -> None:
-        self.office.begin_life(*stored_letters(self.store.file.connection), self.forget)
+        self.notifier.begin_life(*stored_deliveries(self.store.file.connection), self.forget)
 
     def write(self, *operations: Any) -> None:
         connection = self.store.file.connection
@@ -56,17 +56,17 @@ class Lobby:
         self.changed.set()
 
     def forget(self, ids: Sequence[str]) -> None:
-        self.write(LettersDone(tuple(ids)))
+        self.write(DeliveriesDone(tuple(ids)))
 
-    def post(self, *letters: Letter) -> None:
-        kept = self.office.post(letters)
+    def post(self, *deliveries: Delivery) -> None:
+        kept = self.notifier.post(deliveries)
         self.write(*kept)
-        self.office.stored(kept)
+        self.notifier.stored(kept)
 
     async def emptied(self, *, passing_s: int = 0) -> None:
         """Return once nothing is stored; so much time passes whenever nothing changes for a second."""
         async with asyncio.timeout(60):
-            while stored_letters(self.store.file.connection).letters:
+            while stored_deliveries(self.store.file.connection).deliveries:
                 self.changed.clear()
                 try:
                     await asyncio.wait_for(self.changed.wait(), 1)
@@ -97,7 +97,7 @@ async def lobby(path: Path, rules: NoticesConfiguration | None) -> AsyncIterator
     try:
         yield lobby
     finally:
-        await lobby.office.close()
+        await lobby.notifier.close()
         store.close()
 
 
@@ -106,8 +106,8 @@ def rules_for(port: int, **more: Any) -> NoticesConfiguration:
     return NoticesConfiguration(smtp=f"127.0.0.1:{port}", sender="kalends@example.org", **fields)
 
 
-def letter(name: str, to: str = "ann@example.org", at: int = NOW) -> Letter:
-    return Letter(id=name, user="ann", to=to, subject=name, text="all\n", facts={}, made_s=at)
+def delivery(name: str, to: str = "ann@example.org", at: int = NOW) -> Delivery:
+    return Delivery(id=name, user="ann", to=to, subject=name, text="all\n", facts={}, made_s=at)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def log() -> io.StringIO:
 
 async def test_what_is_posted_is_sent_and_then_forgotten(tmp_path: Path) -> None:
     async with relays.mail_relay() as relay, lobby(tmp_path, rules_for(relay.port)) as here:
-        here.post(*(letter(name) for name in "abcde"))
+        here.post(*(delivery(name) for name in "abcde"))
         assert here.metric("kalends_notices_waiting") == 5
         await here.emptied()
         assert sorted(mail.message["Subject"] for mail in relay.mails) == list("abcde")
@@ -132,7 +132,7 @@ async def test_what_was_stored_and_not_sent_is_sent_in_the_next_life(tmp_path: P
     async with relays.mail_relay() as relay:
         relay.answers["HELLO"] = ""
         async with lobby(tmp_path, rules_for(relay.port)) as here:
-            here.post(letter("a"))
+            here.post(delivery("a"))
             await relay.connected(1)
         assert not relay.mails
         del relay.answers["HELLO"]
@@ -153,7 +153,7 @@ async def test_a_relay_that_is_away_is_told_once_and_holds_up_no_webhook(
             port, webhook_hosts=(receiver.place,), webhook_key=key, pause_s=DurationS(1)
         )
         async with lobby(tmp_path, rules) as here:
-            here.post(letter("a"), letter("b"), letter("c", f"{receiver.url}/jobs"))
+            here.post(delivery("a"), delivery("b"), delivery("c", f"{receiver.url}/jobs"))
             await receiver.calls_made(1)
             again = relays.MailRelay()
             await here.told(1)
@@ -168,18 +168,20 @@ async def test_a_relay_that_is_away_is_told_once_and_holds_up_no_webhook(
 async def test_what_blocked_a_way_in_an_earlier_life_is_told_anew(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     async with lobby(tmp_path, rules_for(port)) as here:
-        here.post(letter("a"))
+        here.post(delivery("a"))
         await here.told(1)
-        here.office.end_life()
+        here.notifier.end_life()
         here.begin()
         await here.told(3)
     assert [bool(text) for _, text in here.reports] == [True, False, True], "a stop ends no problem"
 
 
-async def test_a_letter_that_is_refused_is_lost_and_said(tmp_path: Path, log: io.StringIO) -> None:
+async def test_a_delivery_that_is_refused_is_lost_and_said(
+    tmp_path: Path, log: io.StringIO
+) -> None:
     async with relays.mail_relay() as relay, lobby(tmp_path, rules_for(relay.port)) as here:
         relay.answers["RCPT"] = "550 no such user"
-        here.post(letter("a"))
+        here.post(delivery("a"))
         await here.emptied()
         assert here.metric('kalends_notices_total{end="lost"}') == 1
     (said,) = [json.loads(line) for line in log.getvalue().splitlines()]
@@ -188,19 +190,19 @@ async def test_a_letter_that_is_refused_is_lost_and_said(tmp_path: Path, log: io
     )  # fmt: skip
 
 
-async def test_a_letter_that_breaks_its_carrier_is_lost_alone(
+async def test_a_delivery_that_breaks_its_carrier_is_lost_alone(
     tmp_path: Path, log: io.StringIO
 ) -> None:
     class BrokenCarrier:
-        async def carry(self, letter: Letter) -> None:
+        async def carry(self, delivery: Delivery) -> None:
             raise RuntimeError("it has no wheels")
 
     async with relays.mail_relay() as relay, lobby(tmp_path, rules_for(relay.port)) as here:
-        here.office._webhooks = BrokenCarrier()  # type: ignore[assignment]  # that is the point
-        here.post(letter("a", "https://hooks.example.org/x"), letter("b"))
+        here.notifier._webhooks = BrokenCarrier()  # type: ignore[assignment]  # that is the point
+        here.post(delivery("a", "https://hooks.example.org/x"), delivery("b"))
         await here.emptied()
         assert [mail.message["Subject"] for mail in relay.mails] == ["b"]
-        here.office._webhooks = None
+        here.notifier._webhooks = None
     assert "it has no wheels" in log.getvalue()
 
 
@@ -209,24 +211,24 @@ async def test_without_rules_of_the_owner_nobody_is_told_and_that_is_refused(
 ) -> None:
     async with lobby(tmp_path, None) as here:
         with pytest.raises(NotAllowed, match="this server sends no notices") as refused:
-            here.office.address_of("ann", "")
+            here.notifier.address_of("ann", "")
         assert "[site.notices]" in str(refused.value.remedy)
-        here.post(letter("from-before"))
+        here.post(delivery("from-before"))
         await here.emptied()
     assert "notice_lost" in log.getvalue()
 
 
-async def test_a_stored_letter_that_cannot_be_read_is_said_and_keeps_up_nothing(
+async def test_a_stored_delivery_that_cannot_be_read_is_said_and_keeps_up_nothing(
     tmp_path: Path, log: io.StringIO
 ) -> None:
     store = SiteStore.open(tmp_path / "lab.sqlite", "lab", sync="off")
     store.file.connection.execute("insert into letter (id, body) values ('bad', x'c1')")
     store.close()
     async with relays.mail_relay() as relay, lobby(tmp_path, rules_for(relay.port)) as here:
-        here.post(letter("good"))
+        here.post(delivery("good"))
         await here.emptied()
         assert [mail.message["Subject"] for mail in relay.mails] == ["good"]
-        assert not stored_letters(store_of(here)).unreadable
+        assert not stored_deliveries(store_of(here)).unreadable
     assert '"notice": "bad"' in log.getvalue()
 
 
@@ -234,13 +236,13 @@ def store_of(here: Lobby) -> Any:
     return here.store.file.connection
 
 
-async def test_letters_and_facts_are_stored_together_or_not_at_all(tmp_path: Path) -> None:
+async def test_deliveries_and_facts_are_stored_together_or_not_at_all(tmp_path: Path) -> None:
     store = SiteStore.open(tmp_path / "lab.sqlite", "lab", sync="off")
     connection = store.file.connection
     connection.execute("begin immediate")
-    store.carry_out(connection, [letter("a"), JobEntries("lab/box", ())], 1)
+    store.carry_out(connection, [delivery("a"), JobEntries("lab/box", ())], 1)
     connection.rollback()
-    assert stored_letters(connection) == ([], [])
+    assert stored_deliveries(connection) == ([], [])
     store.close()
 
 
@@ -252,10 +254,10 @@ async def test_an_address_that_a_user_has_chosen_is_no_alarm(
     key.chmod(0o600)
     rules = rules_for(1, webhook_hosts=("*", "127.0.0.1:1"), webhook_key=key)
     async with lobby(tmp_path, rules) as here:
-        here.post(letter("a", "https://nowhere.invalid/x"))
-        await asyncio.wait(set(here.office._tries))
+        here.post(delivery("a", "https://nowhere.invalid/x"))
+        await asyncio.wait(set(here.notifier._tries))
         assert "notices_of_user" in log.getvalue()
         assert here.reports == []
-        here.post(letter("b", "http://127.0.0.1:1/x"))
+        here.post(delivery("b", "http://127.0.0.1:1/x"))
         await here.told(1)
     assert [about for about, _ in here.reports] == ["notices by http://127.0.0.1:1"]

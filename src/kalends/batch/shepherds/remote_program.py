@@ -1,4 +1,4 @@
-"""In the place of a program that runs elsewhere: asks for its nodes, has it run there, ends as it does.
+"""The local process of a remote program: asks for its nodes, has it run there, ends as it does.
 
 This process is the user's already. The signals that it gets are for the program, and go there by a command:
 what runs the program from here would take them for itself.
@@ -17,7 +17,7 @@ from kalends.backends.passage import Passage
 KILL_THERE: Final = signal.SIGQUIT
 """Has the program killed where it runs. What runs it from here sees its end then, and ends as it has.
 
-Were that killed instead, the batch system would look for it for long before it gave the nodes back.
+If its local process were killed instead, the batch system would search long before it freed the nodes.
 """
 
 ENDING: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGTERM, KILL_THERE})
@@ -37,7 +37,7 @@ class NotGiven(Exception):
     """The system gives the program no nodes, in its own words: nothing has begun."""
 
 
-def cross(
+def run_remotely(
     passage: Passage, words: Sequence[str], environment: dict[str, str], *, quiet: bool = False
 ) -> NoReturn:
     """Run what `words` name at the other end of `passage`, once, and end as it does; raises `NotGiven`.
@@ -101,7 +101,7 @@ def _ask(passage: Passage, environment: dict[str, str]) -> str:
             return given[0]
         if not any(each in said for each in passage.away):
             raise NotGiven(" ".join(said.split()) or f"{passage.asks[0]} ended with {code}")
-        # It may have heard us nevertheless, and nobody but us would give that back.
+        # It may have granted nodes all the same, and only we can give those back.
         while True:
             _pause()
             if _said(passage.clears, environment)[0] == 0:

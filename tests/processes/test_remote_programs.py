@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from kalends.backends.passage import Passage
-from kalends.batch.shepherds.ferry import KILL_THERE
+from kalends.batch.shepherds.remote_program import KILL_THERE
 
 from .servers import until
 
 PROGRAM = """
 import os, sys
 from kalends.backends.passage import Passage
-from kalends.batch.shepherds.ferry import NotGiven, cross
+from kalends.batch.shepherds.remote_program import NotGiven, run_remotely
 try:
     words = sys.argv[2:]
-    cross(Passage._make(eval(sys.argv[1])), words, dict(os.environ), quiet="QUIET" in os.environ)
+    run_remotely(Passage._make(eval(sys.argv[1])), words, dict(os.environ), quiet="QUIET" in os.environ)
 except NotGiven as error:
     print(error)
     os._exit(99)
