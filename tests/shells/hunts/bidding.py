@@ -31,6 +31,8 @@ FAILURES: Final = 2
 HOLE_STRIKES: Final = 4
 SWALLOWED_MAX: Final = 16
 """Of 48 jobs: what is undecided when the first one fails there, and a trial a minute, then ever fewer."""
+LATER_ROUNDS_MAX: Final = 8
+"""Rounds of jobs, a quarter of an hour each: a pause lasts up to an hour, then a bid is a trial."""
 ROUND_S: Final = 8.0
 CONNECTIONS_MAX: Final = 60
 REST_S_MAX: Final = 3_600
@@ -124,15 +126,23 @@ async def black_hole(facility: Facility, chance: random.Random) -> None:
     if swallowed > SWALLOWED_MAX:
         raise Broken(f"{swallowed} jobs went to {hole.name}, which can start none")
     hole.hollow = False
-    later = PlaceCustomers(facility, chance, count=4, jobs=8, pause_s=120.0, named="later")
-    await later.end(QUEUED_S)
+    later = []
+    while not hole.history and len(later) < LATER_ROUNDS_MAX:
+        later.append(
+            PlaceCustomers(
+                facility, chance, count=4, jobs=8, pause_s=120.0, named=f"later{len(later) or ''}"
+            )
+        )
+        await later[-1].end(QUEUED_S)
     for _ in range(2):  # What could not start last has its next place by then.
         await until_all_is_over(facility, QUEUED_S)
         await asyncio.sleep(ROUND_S)
     await judge_places(facility, customers, punctual=False)
-    await judge_places(facility, later, punctual=False)
+    for each in later:
+        await judge_places(facility, each, punctual=False)
     if not hole.history:
-        raise Broken(f"{hole.name} is repaired, and none of {len(later.wishes)} jobs went there")
+        jobs = sum(len(each.wishes) for each in later)
+        raise Broken(f"{hole.name} is repaired, and none of {jobs} jobs went there")
     facility.counts["ran after the repair"] += len(hole.history)
 
 
