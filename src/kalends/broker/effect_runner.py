@@ -63,7 +63,7 @@ READS: Final = (Read, Examine, Ask)
 
 
 Carriers = Mapping[type, Callable[[Any], Awaitable[object]]]
-"""Who is asked what a wing wants to know, by the type of the question."""
+"""The functions that answer the questions of wings, by the type of the question."""
 
 
 class EffectRunner:

@@ -45,7 +45,7 @@ class DeliveryLine:
     deliveries: dict[str, WaitingDelivery] = field(default_factory=dict)
     """All, in the order in which they came."""
     due: list[tuple[int, int, str]] = field(default_factory=list)
-    """Those that are not under way, by the time of their next try."""
+    """The deliveries that are not being tried now, by the time of their next try."""
     pause: Pause = field(default_factory=Pause)
     tried: int = 0
     """The number of its last try among all; 0: none."""

@@ -50,6 +50,15 @@ def test_a_right_schedule_is_told_so_and_ends_with_zero(folder: Path) -> None:
     assert done.stdout.endswith("nothing is wrong\n")
 
 
+def test_a_job_without_a_start_is_missing_and_no_other_finding_follows_from_it(
+    folder: Path,
+) -> None:
+    for unknown in ("1 0 -1 100", "1 0 0 -1"):
+        (folder / "result.swf").write_text(RIGHT.replace("1 0 0 100", unknown, 1))
+        report = check("log.swf", "result.swf", "any", 8)
+        assert [(each.kind, each.job) for each in report.findings] == [("missing", 1)]
+
+
 def test_promises_are_counted_where_the_policy_makes_some(folder: Path) -> None:
     def second_line(policy: str) -> str:
         words = ["check-schedule", "log.swf", "right.swf", "--policy", policy, "--nodes", "8"]

@@ -100,7 +100,7 @@ class JobOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str = ""
     ending: JobEnding | None = None
     key: str = ""
-    """That of its submission, where a broker has placed it: whom to tell of its end."""
+    """The key with which a broker submitted the job, for the report of its end; "" if no broker did."""
 
 
 class Cursor(NamedTuple):

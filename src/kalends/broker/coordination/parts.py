@@ -54,7 +54,7 @@ class PhaseOwner(NamedTuple):
 
 
 UNOWNED: Final = PhaseOwner(())
-"""That of phases in which nothing but an answer of the register leads on."""
+"""The owner of phases that only an answer of the register ends."""
 
 
 class CoordinatorPart(NamedTuple):

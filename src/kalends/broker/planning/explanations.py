@@ -128,11 +128,16 @@ def _never_one(info: ResourceInfo, stages: Sequence[Stage]) -> Iterator[Refusal]
             detail=f"{units} units are needed at one time, but it has {info.capacity}",
         )
     if named_beat({info.name: stages}, {info.name: info}) is None:
+        alone = len(stages) == 1 and not stages[0].offset_s
+        wrong = (
+            f"{format_duration(stages[0].length_s)} is not one"
+            if alone
+            else "the stages' lengths and offsets are not"
+        )
         yield Refusal(
             where=info.name,
             code=RefusalCode.OFF_GRAIN,
-            detail=f"it is booked in multiples of {format_duration(info.grain_s)}; "
-            "the stages' lengths and offsets are not",
+            detail=f"it is booked in multiples of {format_duration(info.grain_s)}; {wrong}",
         )
 
 

@@ -68,14 +68,14 @@ create table start (
 create index start_open on start (rid) where site = '';
 create index start_again on start (rid) where again = 1;
 """
-"""Of jobs that start at most once: where, "" if they may still start at any of the sites `places`. And
-whether one may run at its site, and starts again elsewhere if that is lost."""
+"""The sites of jobs that start at most once; "" if a job may still start at any site of `places`. `again` is
+1 for a job that may be running at its site, and starts again elsewhere if that site is lost."""
 
 ENDINGS: Final = """
 create table ending (rid text primary key, at integer not null, body blob not null) without rowid;
 create index ending_at on ending (at);
 """
-"""Of jobs that were placed: when and how they ended."""
+"""The ends of placed jobs: their times, and how they ended."""
 
 LIVES: Final = """
 create table meta (name text primary key, value not null) without rowid;

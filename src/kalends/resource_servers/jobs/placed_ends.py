@@ -21,10 +21,10 @@ from kalends.resource_servers.participation.placed_jobs.end_reports import EndRe
 from kalends.resource_servers.service import SiteEngine
 
 TOLD_AGAIN_S: Final = 86_400
-"""A start tells again what was over since so long: its broker may not have heard of it, and hears it once."""
+"""A starting site reports again the jobs that ended within this time: their broker may have missed it."""
 
 TOLD_AGAIN_MAX: Final = 1_000
-"""Of the jobs of one machine that were over by then the last ones."""
+"""The most jobs of one machine that are reported again: those that ended last."""
 
 STATUS_MAX: Final = 255
 

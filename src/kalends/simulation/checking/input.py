@@ -24,6 +24,7 @@ _FIELDS: Final = 18
 _STATUS: Final = 10
 _PARTS: Final = frozenset({"2", "3", "4"})
 _TIMES: Final = (1, 3, 8)
+_UNKNOWN: Final = "-1"
 """Submit, run and requested time."""
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
 _COUNT: Final = re.compile(r"[0-9](?:[0-9.,'_]*[0-9])?(?: [0-9]{3}\b)?")
@@ -220,6 +221,8 @@ def _from_swf(path: Path, ticks: Ticks) -> list[ResultRow]:
     for line, words in _swf_lines(path):
         job = _whole(words[0], path, line)
         submit, wait, run = words[1:4]
+        if _UNKNOWN in (wait, run):
+            continue  # A result without a start, or an end, is none.
         submit_s, start_s, end_s, asked_s = (
             _time(path, line, ticks, *each)
             for each in ((submit,), (submit, wait), (submit, wait, run), (words[8],))

@@ -16,7 +16,7 @@ import msgspec
 from kalends.core.errors import InvalidInput
 from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX
-from kalends.simulation.workloads.swf_fields import PARTS, SwfJob, fields_of, whole_seconds
+from kalends.simulation.workloads.swf_fields import PARTS, TIMES, SwfJob, fields_of, whole_seconds
 
 NUMBER_MAX: Final = TIME_S_MAX
 """The year 3000 in seconds, and more than any machine has of anything."""
@@ -122,8 +122,9 @@ def _number(word: str, name: str, line: int) -> int:
     if number is not None and least <= number <= NUMBER_MAX:
         return number
     unknown = "" if least == 0 else ", nor -1 for not known"
+    kind = "number" if name in TIMES else "whole number"
     raise InvalidInput(
-        f"{excerpt(word)!r} is not a whole number from 0 to {NUMBER_MAX}{unknown}",
+        f"{excerpt(word)!r} is not a {kind} from 0 to {NUMBER_MAX}{unknown}",
         where=f"line {line}, {name}",
         remedy="correct the line or leave it out",
     )

@@ -24,6 +24,8 @@ PARTS: Final = frozenset({"2", "3", "4"})
 
 _MOMENTS: Final = frozenset({"submit_s", "wait_s"})
 _LENGTHS: Final = frozenset({"run_s", "time_requested_s", "think_s"})
+TIMES: Final = _MOMENTS | _LENGTHS
+"""Fields that may have decimals."""
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 _DECIMAL_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _HEADER_NUMBER = re.compile(r"[0-9][0-9.,'_]*(?: [0-9]{3}\b)?")
@@ -136,7 +138,7 @@ def whole_seconds(word: str, name: str) -> int | None:
     Submit and wait times are rounded down, so that the order of submission stays. Run and requested times
     are rounded up, so that no job loses its run time, nor exceeds the time that it requested.
     """
-    if name not in _MOMENTS | _LENGTHS or not _DECIMAL_NUMBER.fullmatch(word):
+    if name not in TIMES or not _DECIMAL_NUMBER.fullmatch(word):
         return None
     whole, _, decimals = word.partition(".")
     return int(whole) + (name in _LENGTHS and bool(decimals.strip("0")))

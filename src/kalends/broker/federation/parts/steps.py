@@ -42,7 +42,7 @@ class Steps:
     _: KW_ONLY
     owner_alive: Callable[[str], bool]
     cancel: Callable[..., None]
-    """That of `UserCalls`."""
+    """`UserCalls.cancel`."""
     _heard: OrderedDict[str, dict[str, StepPart]] = field(init=False, default_factory=OrderedDict)
     """By request and machine."""
     _failed: OrderedDict[str, m.PartNews] = field(init=False, default_factory=OrderedDict)
