@@ -74,7 +74,7 @@ class JournalFollower:
         """Why the last state could not be kept."""
 
     def foresee(self, question: Asked, machine: str) -> Foreseen:
-        """Read the new facts, and answer. Raises `StoreDamaged`, and begins anew the next time."""
+        """Read the new facts, and answer. Raises `StoreDamaged`; the next call starts from the first fact."""
         queue = self._followed(machine)
         if question == "state":
             return Foreseen(self._kept.get(machine, 0), queue.last_s, error=self._unkept)

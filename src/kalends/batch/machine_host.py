@@ -62,7 +62,7 @@ class Machines(Protocol):
         """Return whether the owner lets the caller see the machine."""
 
     def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
-        """Raise `NotAllowed` where the owner's rules do not let the caller have so many nodes."""
+        """Raise `NotAllowed` if the owner's rules do not let the caller have `nodes` nodes."""
 
     def check_submission(self, caller: Caller, job: JobRequest) -> None:
         """Raise what a booking would raise where the nodes of a job cannot be had for its fixed start.
@@ -87,10 +87,10 @@ class Machines(Protocol):
         """Return what the calendar keeps free of jobs, with the holders that the caller may see."""
 
     def left_free(self, machine: str) -> int | None:
-        """Return how many nodes are free in the batch system behind `machine`; None where there is none."""
+        """Return the number of free nodes in `machine`'s batch system; None if it has none."""
 
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
-        """Return when the jobs that wait will start, or what could; what is known after `wait_s`."""
+        """Return the expected starts of waiting jobs, or of a possible job, as known after `wait_s`."""
 
     async def delays(self, machine: str, spans: Sequence[Span]) -> Foreseen:
         """Return by how much reservations would delay the jobs that wait; raises `Unavailable`."""
@@ -100,7 +100,7 @@ class Machines(Protocol):
     ) -> JobOutput: ...
 
     def words(self, machine: str, job: BatchJob) -> str:
-        """Return what a batch system that decides itself has of a job; "" where there is none."""
+        """Return the state of a job in a batch system that decides itself; "" if there is no such system."""
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
         """Return a place at the terminal of an attempt; raises `Conflict` if it does not run."""

@@ -53,7 +53,7 @@ class SiteLedger(Protocol):
         """Store, and call `durable` when it is done; if that fails, this life of the site is over."""
 
     def store_later(self, operations: Sequence[Operation]) -> None:
-        """Store before whatever is stored next, or soon: nobody relies on it yet."""
+        """Store before the next write, or soon: no answer depends on it yet."""
 
     def moved(
         self,
@@ -76,7 +76,7 @@ class SiteLedger(Protocol):
         """Return the claims of others on a machine in a time, with whose they are."""
 
     def claim(self, machine: str, booking: int) -> f.NodeClaim | None:
-        """Return one of them, or None if it is no more."""
+        """Return one of them, or None if it no longer stands."""
 
     def changed(self, request: str) -> Sequence[str]:
         """Return the requests that this one has changed, the last one first."""
@@ -197,7 +197,7 @@ class QueueService:
             raise self._broken(machine, error) from error
 
     def claims(self, machine: str) -> Mapping[int, f.NodeClaim]:
-        """Return the claims of others that the queue of `machine` was told of, by their bookings."""
+        """Return the claims of others that the queue of `machine` knows, by their bookings."""
         return self._claims[machine]
 
     def claims_moved(self, placed: Iterable[tuple[str, int]]) -> None:

@@ -36,7 +36,7 @@ OWN_REASONS: Final[frozenset[f.Reason]] = frozenset({"user", "dependency", "time
 
 
 class QueueBroken(Exception):
-    """A fact could not be applied: what is in memory may be half a step, what is stored is whole.
+    """A fact could not be applied: memory may hold half a step, the store holds whole ones.
 
     The queue is to be used no more, and to be made again from what is stored.
     """
@@ -179,7 +179,7 @@ class BatchQueue:
 
     @property
     def fault(self) -> str:
-        """Why the owner's own policy was disabled; "" if it was not."""
+        """The reason why the owner's own policy was disabled; "" if it was not."""
         return self.flow.room.fault
 
     def job(self, number: int) -> BatchJob:
@@ -355,7 +355,7 @@ class BatchQueue:
         recover(self.flow)
 
     def record(self, fact: f.AnyFact, now: int) -> None:
-        """Let a fact be true, which can be: whoever calls has seen to it."""
+        """Apply a fact. The caller has checked that it can be true."""
         self._record(fact, now)
         self._withdraw_hopeless(now)
 

@@ -1,4 +1,4 @@
-"""From a fork of the shepherd to the user's program: all steps between, in their order.
+"""The steps from a fork of the shepherd to the user's program, in their order.
 
 Files are opened after this process has become the user, so that it can open nothing that its user could
 not. Whatever prevents the program from starting is told to the shepherd in words for that user.
@@ -67,7 +67,7 @@ class Ready(NamedTuple):
 
 
 class StartFault(NamedTuple):
-    """Why the program cannot be started; and whether any other of its user would be kept from it as well."""
+    """The reason why the program cannot start, and whether any other program of its user could not either."""
 
     detail: str
     of_host: bool = False

@@ -93,7 +93,7 @@ def _only_one(path: str) -> AttemptRecord | None:
 
 
 class Shepherd:
-    """One attempt, from the moment when nobody else can begin it."""
+    """One attempt, from the moment when no other shepherd can begin it."""
 
     def __init__(
         self, order: JobOrder, folders: Folders, group: ControlGroup, record: AttemptRecord
@@ -258,7 +258,7 @@ class Shepherd:
         self._hint()
 
     def _there(self, number: int) -> int:
-        """Return what to send in the place of a signal: at first a program is killed where it runs."""
+        """Return the signal to send: at first a program is killed on the host where it runs."""
         if number == signal.SIGKILL and self._kills_there:
             self._kills_there -= 1
             return KILL_THERE
@@ -358,7 +358,7 @@ class Shepherd:
     # What others say
 
     def _hear(self, visitor: Visitor, kind: bytes, body: bytes) -> None:
-        """Take one frame; raises `ValueError` for what is none of ours, and then its sender is let go."""
+        """Take one frame. Raises `ValueError` for an unknown one, after which its sender is disconnected."""
         if kind == frames.COMMAND:
             visitor.say(frames.json_frame(frames.ANSWER, self._obey(frames.object_in(body))))
         elif self._terminal is None:

@@ -1,4 +1,4 @@
-"""Stops of a program: what was asked, whether it stands still, and how long it has.
+"""Stops of a program: the last order, whether the program stands still, and for how long it has.
 
 A stop has a number, above that of the last one. `Stopped` is recorded when nothing of the program runs any
 more: who reads it may give its nodes to others. What stands still is looked at again and again, for whoever
@@ -69,7 +69,7 @@ class Stops:
         return self._stood_s + (now_s - since_s if since_s is not None else 0.0)
 
     def stop(self, command: Said) -> Said:
-        """Begin to stop it. An old number changes nothing, nor does one that was said before."""
+        """Begin to stop it. An old or repeated number changes nothing."""
         number = _number_in(command)
         if self._over or number < self._number or (number == self._number and not self._open):
             return {}

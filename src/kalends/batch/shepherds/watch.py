@@ -106,7 +106,7 @@ class AttemptWatch:
         self.look(name, found)
 
     def forked(self, name: str) -> None:
-        """From now on its shepherd has `BEGIN_S_MAX` to begin."""
+        """Give its shepherd `BEGIN_S_MAX` to begin, from now on."""
         watched = self._watched.get(name)
         if watched is not None and watched.forked_s is None:
             watched.forked_s = time.monotonic()
@@ -155,7 +155,7 @@ class AttemptWatch:
             self._heard(name, fact)
 
     def _follow(self, name: str, watched: _Watched, begun: Begun | None) -> None:
-        """Hear of the shepherd's end by a descriptor of it; where there is none left, by the poll."""
+        """Notice the shepherd's end by its descriptor; without a free descriptor, by the poll."""
         if watched.shepherd >= 0 or begun is None:
             return
         with contextlib.suppress(OSError):
@@ -222,7 +222,7 @@ class AttemptWatch:
             record.close()
 
     def _end_remains(self, name: str, found: Conclusion) -> int:
-        """End what is left of an attempt, if its host has not been started anew since; return how many."""
+        """End the processes left of an attempt, unless its host has restarted; return their number."""
         begun = found.begun
         if begun is not None and begun.boot != linux.boot_id():
             return 0

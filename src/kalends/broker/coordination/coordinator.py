@@ -240,7 +240,7 @@ class Coordinator:
                 self.timeouts.say_again(case, site)
 
     def site_forgot(self, site: str, now: Moment) -> None:
-        """What `site` has promised may be gone: no attempt that counts on it goes on."""
+        """The promises of `site` may be gone: no attempt that counts on them goes on."""
         for case in list(self.cases.values()):
             forgot = self.phase_owners[case.phase].forgot
             part = case.parts.get(site)
@@ -252,7 +252,7 @@ class Coordinator:
         self.directory.lose(site, detail, unusable=unusable)
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
-        """The answer to a query: of a search, or for the move of a reservation."""
+        """Take the answer to a query, which a search or the move of a reservation has asked."""
         asker = self.reclaims if self.reclaims.asked(view.query_id) else self.search
         asker.viewed(site, view, now)
 

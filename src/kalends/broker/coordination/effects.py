@@ -26,7 +26,7 @@ class Send(NamedTuple):
 
 
 class CallResult(NamedTuple):
-    """To the waiting caller `ticket`; a view with a problem tells a failure."""
+    """An answer to the waiting caller `ticket`; a view with a problem reports a failure."""
 
     ticket: int
     view: RequestView
@@ -70,7 +70,7 @@ class CoordinatorEffects:
     """Tickets of callers who cannot be told what becomes of their request."""
 
     def mark(self) -> EffectCounts:
-        """Where the effects of the next step begin."""
+        """Return the counts at which the effects of the next step begin."""
         return EffectCounts(
             len(self.operations), len(self.sends), len(self.answers), len(self.events)
         )

@@ -95,7 +95,7 @@ class TransactionTable:
     # The end
 
     def answer(self, case: Transaction) -> None:
-        """Tell everybody who waits for `case` how it stands."""
+        """Send the state of `case` to all callers who wait for it."""
         view = self.view(case)
         for ticket in case.tickets:
             self._outbox.answer(ticket, view)

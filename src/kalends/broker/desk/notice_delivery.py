@@ -42,7 +42,7 @@ SECTION: Final = "broker.notices"
 
 
 class NoticeDelivery:
-    """The notices of a broker; without `rules` of its operator nothing is told, and what waits is dropped.
+    """The notices of a broker. Without `rules` of its operator none is sent, and waiting ones are dropped.
 
     `reported` is told of a receiver that is away, and with "" that it is back. Raises as `Notifier`.
     """
@@ -122,7 +122,7 @@ class NoticeDelivery:
         life.store.writer.submit((write,), partial(self._made, life, deliveries), self._lives.fail)
 
     def _deliveries(self, life: Life, notices: Sequence[RequestNotice]) -> list[Delivery]:
-        """One delivery to each address of the user; of a notice to one of them, to that."""
+        """Return a delivery to each address of the user, or to the one address that a notice names."""
         deliveries = []
         for address in life.store.read(addresses_of, notices[0].user):
             told = [
