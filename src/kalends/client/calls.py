@@ -58,7 +58,7 @@ class CallSender:
     Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`
     random numbers in [0, 1). With `zone` the times in texts of the server are converted to it.
     While a call that may change something has no answer, its name is in `unanswered`; it stays there if
-    the call is cancelled.
+    the call is cancelled, or its answer is lost.
     """
 
     def __init__(
@@ -103,8 +103,9 @@ class CallSender:
             self._unanswered.append(name)
             try:
                 raw = await self._answered(operation, checked)
-            except KalendsError:
-                self._unanswered.remove(name)
+            except KalendsError as error:
+                if not isinstance(error, OutcomeUnknown):
+                    self._unanswered.remove(name)
                 raise
             self._unanswered.remove(name)
         return self._understood(raw, operation, checked, answer)
