@@ -56,8 +56,8 @@ async def test_a_call_is_left_only_if_it_may_have_been_carried_out(
     name: str, error: Exception, raised: type[Exception], left: list[str]
 ) -> None:
     unanswered: list[str] = []
+    body = DRAIN if name == "drain" else calls.Nothing()
     with pytest.raises(raised):
-        body = DRAIN if name == "drain" else calls.Nothing()
         await sender(failing(error), unanswered).call(body, name, calls.Health)
     assert unanswered == left
 
