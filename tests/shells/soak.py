@@ -44,22 +44,26 @@ def main() -> int:
             broken[name] += not caught
             if not caught:
                 print(f"{name} keeps every promise although {mutation}", flush=True)
-        while time.monotonic() < until_s:
-            turn = [next(turns) for _ in range(options.workers)]
-            for report in itertools.chain.from_iterable(pool.map(_play, turn)):
-                played[report.name] += 1
-                judged.update(report.judged)
-                virtual_s += report.virtual_s
-                if report.broken:
-                    broken[report.name] += 1
-                    print(report.complaint(), flush=True)
+        try:
+            while time.monotonic() < until_s:
+                turn = [next(turns) for _ in range(options.workers)]
+                for report in itertools.chain.from_iterable(pool.map(_play, turn)):
+                    played[report.name] += 1
+                    judged.update(report.judged)
+                    virtual_s += report.virtual_s
+                    if report.broken:
+                        broken[report.name] += 1
+                        print(report.complaint(), flush=True)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            print("interrupted: these are the plays up to now")
     for name, count in sorted(played.items()):
         print(f"{count:>10} plays of {name}, {broken[name]} broken")
     for kind, count in sorted(judged.items()):
         print(f"{count:>10} {kind}")
     hours = virtual_s / 3_600
     print(f"{played.total()} plays, {hours:.1f} virtual hours, {broken.total()} broken promises")
-    return 1 if broken else 0
+    return 1 if broken.total() else 0
 
 
 def _is_caught(idle: tuple[str, str]) -> bool:

@@ -61,18 +61,21 @@ def main() -> int:
     schedules: Counter[str] = Counter()
     broken: Counter[str] = Counter()
     events = answers = reserved = simulated_ms = 0
-    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
-        for tasks in rounds(options.seconds, options.least, options.climates):
-            for climate, report in pool.imap_unordered(run_task, tasks, chunksize=5):
-                schedules[climate] += 1
-                faults += report.faults
-                events += report.events
-                answers += report.answers
-                reserved += report.reserved
-                simulated_ms += report.simulated_ms
-                if report.violation:
-                    broken[climate] += 1
-                    print(f"at {source}, {complaint(report, climate)}", flush=True)
+    try:
+        with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+            for tasks in rounds(options.seconds, options.least, options.climates):
+                for climate, report in pool.imap_unordered(run_task, tasks, chunksize=5):
+                    schedules[climate] += 1
+                    faults += report.faults
+                    events += report.events
+                    answers += report.answers
+                    reserved += report.reserved
+                    simulated_ms += report.simulated_ms
+                    if report.violation:
+                        broken[climate] += 1
+                        print(f"at {source}, {complaint(report, climate)}", flush=True)
+    except KeyboardInterrupt:
+        print("interrupted: these are the schedules up to now")
     for kind, count in sorted(faults.items()):
         print(f"{count:>10} {kind}")
     for name in options.climates:
