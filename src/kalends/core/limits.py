@@ -64,6 +64,8 @@ UNITS_MAX: Final = 10_000_000
 """Units of one claim, and a resource's capacity: above the node count of any machine there is."""
 
 DURATION_S_MAX: Final = 366 * 86_400
+JUST_NOW_S: Final = 60
+"""A search takes no start that is longer ago: a request may take so long from its user to its plan."""
 OFFSET_S_MAX: Final = 366 * 86_400
 WINDOW_S_MAX: Final = 10 * 366 * 86_400
 TIME_S_MAX: Final = 32_503_680_000

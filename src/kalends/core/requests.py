@@ -104,7 +104,8 @@ class Request(_Value, frozen=True, kw_only=True):
     The greatest sum of weights wins, then the earliest start, then the alternative that stands first.
 
     The reservation starts no earlier than `not_before` and every stage ends by `not_after` (integer
-    seconds UTC). A window exactly as long as the stages fixes the start. `not_after` 0 leaves the
+    seconds UTC). A window exactly as long as the stages fixes the start, which may then have just begun;
+    in any other window no start is in the past. `not_after` 0 leaves the
     end to the owners' horizons. `agent` names the script that chooses slots at the sites: one that
     the user has uploaded, by name or hash, or ``ready:NAME``; `arguments` are passed to it. If it fails,
     the site's default chooses, unless the agent must run: then nothing is booked.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 
 import kalends
+from kalends.cli import cli
 from kalends.core.errors import KalendsError
 from kalends.testing import LocalFacility
 
@@ -68,6 +70,29 @@ def test_the_times_of_a_working_day_are_those_of_the_next_one_once_it_has_begun(
     found = ann.find("lab/scope", duration="1h", window=("09:00", "17:00"), count=1)
     start = kalends.as_datetime(found.candidates[0].start, "Europe/Berlin")
     assert f"{start:%Y-%m-%d %H:%M}" == "2027-03-02 09:00"
+
+
+def test_a_search_from_a_time_that_has_passed_finds_no_start_in_the_past() -> None:
+    week = {"zone": "UTC", "grain": "15m", "horizon": "7d"}
+    with LocalFacility({"lab": {"scope": week}}, now="2027-03-01T10:07Z") as servers:
+        with servers.sync_client("ann", zone="UTC") as ann:
+            found = ann.find("lab/scope", duration="1h", window=("today 09:00", None))
+            booked = ann.book("lab/scope", duration="1h", window=("today 09:00", "today 17:00"))
+            asked = ann.move(booked.id, "today 10:00")
+        words = (
+            "--broker",
+            servers.url("broker"),
+            "--user",
+            "bob",
+            "--zone",
+            "UTC",
+            "find",
+            "lab/scope",
+        )
+        run = CliRunner().invoke(cli, [*words, "--for", "1h", "--after", "yesterday 09:00"])
+    starts = [each.start % 86_400 // 60 for each in (found.candidates[0], booked, asked)]
+    assert starts == [615, 615, 600]
+    assert ", which has passed: from now on" in run.stderr
 
 
 def test_a_day_alone_is_no_start_unless_whole_days_are_booked_or_moved(

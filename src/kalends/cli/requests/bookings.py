@@ -85,7 +85,7 @@ class Asked:
             agent=agent, patience=self.waits.patience, give_up_at=give_up_at, key=key
         )
         said = words.Said(key, preferences, self.waits.patience, give_up_at, copies)
-        request_options.echo(settings, self.wanted, options, said)
+        request_options.echo(settings, client, self.wanted, options, said)
 
 
 booking_options = all_of(

@@ -76,7 +76,7 @@ def find(
     with settings.connect() as client:
         preferences = request_options.preferred(settings, client, prefer)
         wanted = request_options.understand(client, request, when, preferences)
-        request_options.echo(settings, wanted, when, words.Said(preferences=preferences))
+        request_options.echo(settings, client, wanted, when, words.Said(preferences=preferences))
         found = client.find(wanted, count=count, explain=explain)
     silent: list[str] = []
     if explain:

@@ -109,11 +109,16 @@ def window(when: When) -> Window:
 
 
 def echo(
-    settings: Settings, request: Request, when: When, said: words.Said = words.NOTHING_SAID
+    settings: Settings,
+    client: SyncClient,
+    request: Request,
+    when: When,
+    said: words.Said = words.NOTHING_SAID,
 ) -> None:
     """Print the request as understood on standard error, before anything is sent."""
     exact = when["at"] is not None
-    for line in words.understood(request, settings.time_zone(), said, exact=exact):
+    zone, now_s = settings.time_zone(), client.time_s("now")
+    for line in words.understood(request, zone, said, exact=exact, now_s=now_s):
         output.say(line, error=True)
 
 

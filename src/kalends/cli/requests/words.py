@@ -19,6 +19,7 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id
 from kalends.core.language import format_alternatives, preferences
+from kalends.core.limits import JUST_NOW_S
 from kalends.core.requests import Request, span
 from kalends.core.times import format_time
 
@@ -54,9 +55,9 @@ NOTHING_SAID: Final = Said()
 
 
 def understood(
-    request: Request, zone: ZoneInfo, said: Said = NOTHING_SAID, *, exact: bool
+    request: Request, zone: ZoneInfo, said: Said = NOTHING_SAID, *, exact: bool, now_s: int
 ) -> list[str]:
-    """Describe the request in full, as it will be sent; `exact` if the start is fixed."""
+    """Describe the request in full, as it will be sent at `now_s`; `exact` if the start is fixed."""
     lead_s, _ = span(request)
     facts = [
         ("request", format_alternatives(request.alternatives)),
@@ -64,7 +65,7 @@ def understood(
         ("for", format_duration(request.duration_s)),
         ("at", format_time(request.not_before - lead_s, zone))
         if exact
-        else ("after", format_time(request.not_before, zone)),
+        else ("after", format_time(request.not_before, zone) + _passed(request, now_s)),
         (
             "before",
             format_time(request.not_after, zone) if request.not_after and not exact else "",
@@ -78,6 +79,15 @@ def understood(
         ("key", said.key),
     ]
     return [f"{name:8} {text}" for name, text in facts if text]
+
+
+def _passed(request: Request, now_s: int) -> str:
+    """Return the words for an earliest start in the past: only a window that fixes the start keeps it."""
+    lead_s, tail_s = span(request)
+    fixed = request.not_after and request.not_after - request.not_before <= tail_s - lead_s
+    if fixed or request.not_before >= now_s - JUST_NOW_S:
+        return ""
+    return ", which has passed: from now on"
 
 
 def _patience_words(said: Said, zone: ZoneInfo) -> str:

@@ -10,6 +10,7 @@ from kalends.broker.coordination.search.query_plan import QueryPlan, why_not
 from kalends.broker.planning.directory import Directory
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import Hello
+from kalends.core import limits
 from kalends.core.errors import NotFound, RefusalCode, Unavailable
 from kalends.core.language import parse_request
 from kalends.core.refusals import error_of
@@ -73,6 +74,15 @@ def test_only_the_resources_of_alternatives_that_can_be_reached_are_asked_for() 
     ] == ["sdsc/cluster"]
     with pytest.raises(Unavailable):
         QueryPlan.of(two_ways("ncsa/x | ncsa/y"), directory, (), START)
+
+
+@pytest.mark.parametrize(
+    ("length_s", "first"), [(600, START), (3_600, START + 840 - limits.JUST_NOW_S)]
+)
+def test_only_a_fixed_start_may_be_in_the_past(length_s: int, first: int) -> None:
+    window = msgspec.structs.replace(TWO_CLUSTERS, not_after=START + length_s)
+    asked = QueryPlan.of_request(window, heard_of_one("sdsc"), (), START + 840)
+    assert [want.start for want in asked.by_site["sdsc"]] == [first]
 
 
 def test_a_hopeless_alternative_does_not_speak_for_one_that_is_only_taken() -> None:

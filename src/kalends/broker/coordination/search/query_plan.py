@@ -13,7 +13,7 @@ from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.explanations import explain_one, of_alternative, others_were_faster
 from kalends.broker.planning.local_days import plan
 from kalends.broker.planning.needs import NOTHING_BARRED, BarredNeeds, needs_of
-from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable
+from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable, fixed_start
 from kalends.broker.planning.search_budget import Work
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import RoomNeed, Want
@@ -45,6 +45,8 @@ class QueryPlan(NamedTuple):
         A named resource that a site has not told of is asked for there, too, and refused in the end by
         `why_not`: whoever may not see a resource must not learn that it is there, from no word and not from
         how long the answer took.
+
+        Only a fixed start may lie in the past: in the slot of the grain that runs now.
         """
         request = record.spec.request
         return cls.of_request(request, directory, shunned, wall_s)
@@ -69,7 +71,8 @@ class QueryPlan(NamedTuple):
             if name not in shunned and split_resource(name)[0] not in shunned
         }
         asked = sorted(name for name in picked | named if directory.is_up(split_resource(name)[0]))
-        start = max(request.not_before, wall_s - limits.DURATION_S_MAX)
+        past_s = limits.JUST_NOW_S if fixed_start(request) is None else limits.DURATION_S_MAX
+        start = max(request.not_before, wall_s - past_s)
         infos = [directory.resources[name] for name in asked if name in directory.resources]
         horizon = max((info.horizon_s for info in infos), default=1)
         end = min(request.not_after or wall_s + horizon, limits.TIME_S_MAX)
