@@ -304,7 +304,10 @@ def test_reservations_may_be_dates_and_nodes_may_come_from_the_header(tmp_path: 
     log.write_text(log.read_text().replace("MaxProcs: 8", f"MaxProcs: {10**19}"))
     with pytest.raises(InvalidInput, match=f"MaxProcs: {10**19} is too large"):
         check(log, result, "any")
-    log.write_text(log.read_text().replace("MaxProcs", "Comment"))
+    log.write_text(log.read_text().replace(f"{10**19}", "some\n; MaxNodes: 8"))
+    with pytest.raises(InvalidInput, match="MaxProcs: some is not a whole number"):
+        check(log, result, "any")
+    log.write_text(log.read_text().replace("Max", "Comment"))
     with pytest.raises(InvalidInput, match="--nodes"):
         check(log, result, "any")
 

@@ -120,7 +120,7 @@ def test_moments_with_decimals_are_rounded_down_and_lengths_up() -> None:
 @pytest.mark.parametrize(
     ("value", "number"),
     [("1024", 1024), ("1,024", 1024), ("12,345,678 nodes", 12_345_678), ("128 of them", 128),
-     ("64, then 128", 64), ("unknown", None), ("", None)],
+     ("64, then 128", 64), ("unknown", None), ("-1", None), ("", None)],
 )  # fmt: skip
 def test_a_number_in_a_header_may_have_commas_between_groups_of_three(
     value: str, number: int | None
@@ -128,8 +128,11 @@ def test_a_number_in_a_header_may_have_commas_between_groups_of_three(
     assert header_number({"MaxProcs": value}, "MaxProcs") == number
 
 
-@pytest.mark.parametrize("value", ["1.024", "1 024", "1'024", "1_024", "1,02", "10,24", "64.5"])
-def test_a_number_in_a_header_with_other_separators_is_refused(value: str) -> None:
+@pytest.mark.parametrize(
+    "value",
+    ["1.024", "1 024", "1'024", "1_024", "1,02", "10,24", "64.5", "about 64", "-64", "many"],
+)
+def test_a_number_in_a_header_with_other_separators_or_in_words_is_refused(value: str) -> None:
     with pytest.raises(InvalidInput, match="is not a whole number"):
         header_number({"MaxProcs": value}, "MaxProcs")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -148,12 +148,12 @@ def run(
     nodes: int,
     options: dict[str, Any],
     *,
-    commands: Mapping[str, str],
+    command: str,
     predict: bool = False,
 ) -> list[SimulationResult]:
     """Replay the workload under each policy, on `nodes` nodes, and write the files.
 
-    `commands` has the command line of each policy alone, for the provenance of its result.
+    `command` is the command line of all of it, for the provenance of the results.
     """
     results: list[SimulationResult] = []
     schedules: list[Schedule] = []
@@ -165,7 +165,7 @@ def run(
             provenance = provenance_of(
                 workload,
                 name,
-                command=commands[name],
+                command=command,
                 predict=predict,
                 **{**options, "nodes": nodes},
             )
@@ -206,12 +206,15 @@ def made_by(results: Iterable[SimulationResult]) -> str:
     return "\n".join(each.provenance.as_json() for each in results if each.provenance)
 
 
-_NOT_SHAPING: Final = frozenset({"policies", "out", "plot", "force", "cores", "dask"})
-"""Options that do not change a result, only where it is computed or written; and the policies."""
+_NOT_SHAPING: Final = frozenset({"policies", "force", "cores", "dask"})
+"""Options that change neither a result nor its file, only where it is computed; and the policies."""
 
 
 def command_line(policies: str) -> str:
-    """Return the running command, without result files, as it can be typed again for `policies`."""
+    """Return the running command, as it can be typed again for `policies`.
+
+    Without ``--force``: where its files still exist, it replaces them only if that is added.
+    """
     context = click.get_current_context()
     words = ["kalends", "simulate"]
     for parameter in context.command.params:

@@ -173,8 +173,8 @@ def _simulate(
     given |= {"shake_s": simulated.shake_s(options), "seed": options["seed"], "by": by}
     files = replays.Files(names, out, plot, force=force)
     files.check_apart_from(log)
-    commands = {name: replays.command_line(name) for name in names}
-    results = replays.run(names, workload, files, nodes, given, commands=commands, predict=predict)
+    command = replays.command_line(",".join(names))
+    results = replays.run(names, workload, files, nodes, given, command=command, predict=predict)
     _say_left_out(results[0])
     shown, conditions = results, simulated.conditions(options)
     if past is not None:

@@ -191,17 +191,21 @@ def _header_number(log: Path, name: str) -> int | None:
         if line.strip() and not line.startswith(";"):
             return None
         field, _, value = line.lstrip("; \t").partition(":")
-        found = _COUNT.match(value.strip())
-        if field == name and found is not None:
-            digits = found[0].replace(",", "") if _GROUPED.fullmatch(found[0]) else found[0]
-            if len(digits) > 15 or not digits.isdecimal():
-                wrong = "too large" if digits.isdecimal() else "not a whole number"
-                raise InvalidInput(
-                    f"{name}: {digits[:40]} is {wrong}",
-                    where=str(log),
-                    remedy="correct the header, or give --nodes N",
-                )
-            return int(digits)
+        text = value.strip()
+        if field != name or text.lower() in ("", _UNKNOWN, "unknown"):
+            continue
+        found = _COUNT.match(text)
+        digits = found[0] if found is not None else text
+        digits = digits.replace(",", "") if _GROUPED.fullmatch(digits) else digits
+        if len(digits) > 15 or not digits.isdecimal():
+            wrong = "too large" if digits.isdecimal() else "not a whole number"
+            raise InvalidInput(
+                f"{name}: {digits[:40]} is {wrong}",
+                where=str(log),
+                remedy="correct the header"
+                + ("" if name == "UnixStartTime" else ", or give --nodes N"),
+            )
+        return int(digits)
     return None
 
 

@@ -28,6 +28,7 @@ TIMES: Final = _MOMENTS | _LENGTHS
 """Fields that may have decimals."""
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 _DECIMAL_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+_NOT_KNOWN: Final = frozenset({"", "-1", "unknown"})
 _HEADER_NUMBER = re.compile(r"[0-9][0-9.,'_]*(?: [0-9]{3}\b)?")
 _GROUPS_OF_THREE = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 _HEADER_FIELD = re.compile(r"([A-Z][A-Za-z0-9]*):(?:\s+(.*))?")
@@ -112,22 +113,23 @@ def read_header(lines: Iterable[str]) -> dict[str, str]:
 
 
 def header_number(header: Mapping[str, str], name: str) -> int | None:
-    """Return the number at the start of a header field; None if there is none.
+    """Return the number at the start of a header field; None if it is missing, empty, -1 or ``unknown``.
 
     Commas may separate groups of three digits. Raises `InvalidInput` for any other separator, because
-    ``1.024`` and ``1 024`` are different numbers to different readers.
+    ``1.024`` and ``1 024`` are different numbers to different readers, and for any other text.
     """
-    found = _HEADER_NUMBER.match(header.get(name, ""))
-    if found is None:
+    text = header.get(name, "")
+    if text.lower() in _NOT_KNOWN:
         return None
-    word = found[0].rstrip(".,'_")
+    found = _HEADER_NUMBER.match(text)
+    word = found[0].rstrip(".,'_") if found is not None else text
     if _GROUPS_OF_THREE.fullmatch(word):
         word = word.replace(",", "")
     if not word.isdecimal():
         raise InvalidInput(
             f"{excerpt(word)!r} is not a whole number",
             where=name,
-            remedy="write the digits without separators",
+            remedy="write the digits alone, without separators",
         )
     return int(word)
 

@@ -178,6 +178,7 @@ def test_what_makes_no_sense_is_refused_in_words_and_writes_nothing(
         (LOG + "4 5 -1 5 1 -1 -1 1 30 -1 1 8 -1 -1 -1 -1 -1 -1\n", "line 5"),
         (LOG[:-20], "line 4"),
         (LOG.replace("MaxProcs: 4", "No machine"), "--nodes N"),
+        (LOG.replace("4", "some\n; MaxNodes: 4", 1), "MaxProcs: 'some' is not a whole number"),
         (LOG.replace("MaxProcs: 4", f"MaxProcs: {10**19}"), f"MaxProcs: {10**19} is more nodes"),
     ],
 )
@@ -384,7 +385,7 @@ def test_a_sweep_gives_means_and_how_sure_they_are(run: Run, log: Path) -> None:
     written = json.loads((log.parent / "out.json").read_text())["data"]
     for cell in (*cells, *written):
         for each in cell["results"]:
-            del each["seconds"], each["jobs_per_second"]
+            del each["seconds"], each["jobs_per_second"], each["provenance"]["command"]
     assert cells == written
     waits, others = ([each["mean_wait_s"] for each in cells[at]["results"]] for at in (0, 2))
     assert cells[0]["estimates"]["mean_wait_s"]["mean"] == pytest.approx(sum(waits) / 3)
@@ -399,9 +400,10 @@ def test_a_sweep_is_drawn_with_what_made_it(run: Run, log: Path) -> None:
     run(*words, "--loads", "1,2", "--plot", "by-load.png")
     drawn = (log.parent / "by-policy.svg").read_text()
     assert "mean bounded slowdown" in drawn
-    assert "kalends simulate tiny.swf --repeat 2 --shake 30s --policy easy,fcfs" in html.unescape(
-        drawn
+    command = (
+        "kalends simulate tiny.swf --repeat 2 --shake 30s --plot by-policy.svg --policy easy,fcfs"
     )
+    assert command in html.unescape(drawn)
     picture = (log.parent / "by-load.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert b'"workload":"tiny.swf"' in picture
@@ -439,8 +441,8 @@ def test_every_result_says_what_made_it(run: Run, log: Path) -> None:
         "sha256": sha256,
         "policy": "fcfs",
         "options": {"estimates": "exact", "nodes": data(run(*words, "--json"))[0]["nodes"]},
-        "command": "kalends simulate tiny.swf --estimates exact --policy fcfs",
     }
+    command = "kalends simulate tiny.swf --estimates exact --out out.{} --policy fcfs"
     for name in ("out.swf", "out.csv", "out.json"):
         run(*words, "--out", name)
     swf, table, whole = (
@@ -450,10 +452,31 @@ def test_every_result_says_what_made_it(run: Run, log: Path) -> None:
         line for line in swf.splitlines() if line.startswith("; Note: simulated by kalends: {")
     ]
     rows = list(csv.DictReader(table.splitlines()))
-    assert made(notes[0].partition(": simulated by kalends: ")[2]) == expected
-    assert made(rows[0]["metadata"]) == expected
+    assert made(notes[0].partition(": simulated by kalends: ")[2]) == expected | {
+        "command": command.format("swf")
+    }
+    assert made(rows[0]["metadata"]) == expected | {"command": command.format("csv")}
     assert {row["metadata"] for row in rows[1:]} == {""}
-    assert made(json.dumps(json.loads(whole)["data"][0]["provenance"])) == expected
+    assert made(json.dumps(json.loads(whole)["data"][0]["provenance"])) == expected | {
+        "command": command.format("json")
+    }
+
+
+def test_the_command_in_a_result_writes_it_again_and_replaces_nothing_by_itself(
+    run: Run, log: Path
+) -> None:
+    run("tiny.swf", "--policy", "easy,fcfs", "--out", "two results.csv")
+    file = log.parent / "two results-fcfs.csv"
+    first = file.read_text()
+    words = shlex.split(
+        json.loads(next(csv.DictReader(first.splitlines()))["metadata"])["command"]
+    )[2:]
+    file.write_text("changed")
+    refused = run(*words)
+    assert (refused.exit_code, file.read_text()) == (2, "changed")
+    assert "--force to replace it" in refused.stderr
+    run(*words, "--force")
+    assert file.read_text() == first
 
 
 def test_generated_jobs_are_named_by_their_rule_and_seed(run: Run) -> None:
