@@ -6,7 +6,7 @@ looked at, and what is found must be found twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 
 from kalends.broker.coordination.record.decision_record import Cancel
@@ -64,7 +64,8 @@ class Audits:
         kept = tuple(each for each in page.kept if each.rid not in untold)
         page = m.Compared(after=page.after, until=page.until, horizon=page.horizon, kept=kept)
         ours = Ours(self._secret(), {}, ())
-        look.found |= set(_in_words(site, compare(site, page, told, ours, now_ms)))
+        cancelled = {row.rid for row in told if row.state == "cancelled"}
+        look.found |= set(_in_words(site, compare(site, page, told, ours, now_ms), cancelled))
         if page.until:
             self._next(site, look, page.until)
         elif look.found and look.before is None:
@@ -80,10 +81,12 @@ class Audits:
         self.sends.append((site, m.Compare(after=after)))
 
 
-def _in_words(site: str, findings: Findings) -> Iterator[str]:
+def _in_words(site: str, findings: Findings, cancelled: Container[str]) -> Iterator[str]:
     for message in findings.messages:
-        lacks = isinstance(message, m.Relock)
-        what = "is reserved, but not locked" if lacks else "is no longer reserved, but still locked"
+        what = "is no longer reserved, but still locked"
+        if isinstance(message, m.Relock):
+            used = message.rid in cancelled
+            what = "was used until its cancel: forgotten" if used else "is reserved, but not locked"
         yield f"{message.rid} {what} at {site}"
     for operation in findings.operations:
         if isinstance(operation, Cancel):

@@ -10,6 +10,8 @@ the register has     the site has         what is done
 commit               nothing              the site has forgotten: it locks again (`Relock`); it is named
                                           where the register does not know what was reserved there, either
 cancelled, not told  nothing              it locks again: else it could not be told of the cancel
+cancelled in use     nothing              it locks again what was used, and the next pass tells it of the
+                                          cancel: used time counts against limits
 commit               cancelled, proved    the register has forgotten: it cancels, and tells all
 open, closed, none   cancelled, proved    of a change: what it replaced stands no more; else nothing
 commit, told to all  promised             nothing: the site asks, and is answered
@@ -38,6 +40,7 @@ from kalends.broker.coordination.trust import warrants
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.contract.calls import LostReservation
+from kalends.core.identifiers import machine_of
 from kalends.core.requests import Alternative, Request, Term
 
 NO_PROOF: Final = "the site reports that it is {state} there, but cannot prove it"
@@ -79,8 +82,10 @@ def compare(
             assert row is not None
             if row.state == "commit" and _is_partial(site, row):
                 findings.unproved.append(_named(site, row, FORGOTTEN))
-            elif _is_told(row) and _missing(site, row, page.horizon):
-                findings.messages.append(_relock(site, row, ours))
+            else:
+                row = row if _is_told(row) else _as_used(row)
+                if _missing(site, row, page.horizon):
+                    findings.messages.append(_relock(site, row, ours))
         elif here.state == "locked":
             _locked_there(findings, site, here, row, by_rid, kept.keys(), ours, now_ms)
         elif here.state == "cancelled":
@@ -97,6 +102,18 @@ def wants_at(site: str, wants: Sequence[m.Want]) -> tuple[m.Want, ...]:
 def _is_told(row: Record) -> bool:
     """Whether sites are told of a commit: before a cancel is told, each of them must have locked it."""
     return row.state == "commit" or (row.state == "cancelled" and not (row.done or row.told))
+
+
+def _as_used(row: Record) -> Record:
+    """Return `row` with what was used of it before it was cancelled, which is nothing in other states."""
+    ends = [each.at_ms // 1000 for each in row.trail if each.kind in ("cancelled", "ended")]
+    until_s = max(ends) if row.state == "cancelled" and ends else 0
+    used = (
+        structs.replace(want, end=min(want.end, until_s))
+        for want in row.wants
+        if want.start < until_s and not machine_of(want.resource)
+    )
+    return structs.replace(row, wants=tuple(used))
 
 
 def _missing(site: str, row: Record, horizon: int) -> bool:

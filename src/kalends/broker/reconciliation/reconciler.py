@@ -188,7 +188,8 @@ class Reconciler:
 
     def _relocked(self, site: str, comparison: _Comparison, relocked: m.Relocked) -> None:
         row = comparison.asked.pop(relocked.rid, None)
-        if row is None:
+        known = row is not None and row.state == "cancelled" and (row.done or row.told)
+        if row is None or (known and relocked.blockers):
             return
         if relocked.blockers and row.state == "commit":
             comparison.lost[row.rid] = LostReservation(

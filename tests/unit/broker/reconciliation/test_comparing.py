@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.simulation.disks import _memory
 
 from kalends.broker.coordination.record.decision_record import Begin, Cancel, Record, Recover, Spec
@@ -16,7 +17,7 @@ from kalends.broker.register import request_reads, request_writes
 from kalends.broker.register.broker_store import KIND
 from kalends.contract import messages as m
 from kalends.contract import proofs
-from kalends.contract.calls import LostReservation
+from kalends.contract.calls import Event, LostReservation
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
@@ -101,6 +102,27 @@ def test_what_agrees_or_is_on_its_way_is_left_alone(here: str | None, there: str
 def test_what_has_ended_and_may_be_dropped_is_not_missed() -> None:
     assert found(None, row("commit"), horizon=HERE.end) == []
     assert found(None, row("commit", chosen={"there": (9,)})) == []
+
+
+def cancelled_after(used_s: int) -> Record:
+    event = Event(number=1, at_ms=(HERE.start + used_s) * 1_000, id=RID, kind="cancelled")
+    return row("cancelled", trail=(event,))
+
+
+def test_what_was_used_before_it_was_cancelled_is_locked_again_and_no_more() -> None:
+    (relock,) = found(None, cancelled_after(300))
+    assert relock.wants == (replace(HERE, end=HERE.start + 300),)
+    assert found(None, cancelled_after(300), horizon=HERE.start + 300) == []
+    assert found(None, cancelled_after(0)) == []
+
+
+def test_used_time_that_cannot_be_locked_again_is_let_go() -> None:
+    reconciler = Reconciler(lambda *page: [cancelled_after(300)], {}, (), lambda: REGISTER_SECRET)
+    reconciler.begin("here")
+    reconciler.receive("here", m.Compared(), 1)
+    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
+    assert reconciler.take()[0][-1] == ("here", m.Settled())
+    assert reconciler.reports["here"].lost == ()
 
 
 def test_what_both_have_forgotten_is_named() -> None:

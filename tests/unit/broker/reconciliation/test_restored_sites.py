@@ -28,7 +28,10 @@ from kalends.backends.names import name_of
 from kalends.broker.coordination.record.decision_record import Record, Spec
 from kalends.broker.coordination.trust import warrants
 from kalends.broker.reconciliation.comparison import Ours, compare
+from kalends.calendars import Limit
+from kalends.calendars.rules.usage_limits import UsageShare
 from kalends.contract import messages as m
+from kalends.contract.calls import Event
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.participation.memory.recovery import RECOVERY_MS_MIN
@@ -250,6 +253,32 @@ def test_what_was_locked_again_can_be_proved_to_a_register_that_forgets_it_later
     assert isinstance(page, m.Compared)
     (kept,) = [each for each in page.kept if each.rid == rid(2)]
     assert warrants.proves_commit("", HERE, kept) == (committed.reservation, changes)
+
+
+def test_what_was_used_and_then_forgotten_counts_in_its_week_again() -> None:
+    week = Limit("week", "everyone", share=UsageShare(unit_s=100))
+    site = Site(owners_limits=(week,))
+    image = site.image()
+    lock(site, 2, TWO)
+    site.advance((TWO.start + 30) * 1_000 - site.now.wall_ms)
+    site.receive(m.Cancel(rid=rid(2), att=1))
+    forgotten = memory(site)
+    site.put_back(image)
+    assert welcome(site, forgotten)
+    cancelled = Event(number=1, at_ms=site.now.wall_ms, id=rid(2), kind="cancelled")
+    row = Record(
+        rid=rid(2), user="ann", key="key", digest="", stamp=2, owner="", created_ms=1, spec=SPEC,
+        reservation=rid(2), state="cancelled", done=True, chosen=chosen(7), wants=(TWO,), trail=(cancelled,),
+    )  # fmt: skip
+    for answer in (m.Relocked(rid=rid(2)), m.Done(rid=rid(2), att=1, of="cancel")):
+        page = site.answer(m.Compare())
+        assert isinstance(page, m.Compared)
+        (message,) = compare(HERE, page, [row], Ours("", {}, ()), 1).messages
+        assert site.answer(message) == answer
+    site.receive(m.Settled())
+    site.advance(10_000)
+    votes = [site.answer(vote(n, want("two", 120, 190 + more))) for n, more in ((3, 1), (4, 0))]
+    assert [each.vote for each in votes] == ["no", "yes"]  # type: ignore[attr-defined]  # Visited
 
 
 def test_where_there_is_no_room_any_more_it_says_who_has_it(site: Site) -> None:

@@ -105,10 +105,12 @@ class Comparison:
                 self.claims.end_hold(stake, "expiry")
             elif stake is not None and stake.has("intended"):
                 self.claims.end_intent(stake, "expiry")
-            blockers = self._lock_again(source, relock, self.book.stakes.get(relock.rid))
+            blockers = self._lock_again(source, relock, self.book.stakes.get(relock.rid), now)
         self.outbox.send(source, m.Relocked(rid=relock.rid, blockers=blockers))
 
-    def _lock_again(self, source: str, relock: m.Relock, before: Stake | None) -> tuple[str, ...]:
+    def _lock_again(
+        self, source: str, relock: m.Relock, before: Stake | None, now: Moment
+    ) -> tuple[str, ...]:
         """Lock what was chosen here, as it was decided; return what stands in the way."""
         unknown = [w.resource for w in relock.wants if w.resource not in self.book.calendars]
         if unknown:
@@ -120,7 +122,7 @@ class Comparison:
         unapproved = self.consent.why_not_again(relock)
         if unapproved and not self.outcomes.recovery.recovering:
             return (unapproved,)
-        refusals = self._rules_against(relock)
+        refusals = self._rules_against(relock, now)
         if refusals:
             return tuple(f"its owner's rules: {refusal.detail}"[:256] for refusal in refusals)
         claims = [
@@ -153,14 +155,17 @@ class Comparison:
         self.outcomes.consequences.committed(stake, stake.rid, stake.att)
         return ()
 
-    def _rules_against(self, relock: m.Relock) -> list[Refusal]:
+    def _rules_against(self, relock: m.Relock, now: Moment) -> list[Refusal]:
         """Return what the owner's rules have against it, as of something that was booked in good time.
 
         What the owner has taken back since, while this was forgotten, is asked for once it is locked again.
+        Of what is over, a site that has forgotten it only counts the used time, which may end off the grain.
         """
+        recovering = self.outcomes.recovery.recovering
+        if recovering and max(want.end for want in relock.wants) <= now.wall_s:
+            return []
         first = min(want.start for want in relock.wants)
         found = self.book.refusals(relock.principal, relock.wants, ("lock",), first, rid=relock.rid)
-        recovering = self.outcomes.recovery.recovering
         return [each for each in found if not (recovering and each.rule == RECLAIMED)]
 
     def _blockers_of(self, stake: Stake) -> tuple[str, ...]:
