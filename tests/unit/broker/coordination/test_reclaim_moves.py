@@ -390,6 +390,17 @@ def test_what_has_begun_meanwhile_is_left_alone() -> None:
     assert world.reclaims("here")[0].waiting == (rid,)
 
 
+def test_what_runs_is_not_ended_for_a_later_stage_that_has_no_other_time() -> None:
+    world = ReclaimWorld()
+    rid = world.book("here/one + there/one@+1h for 1h", window_h=(4, 7))
+    for clock in (*world.sites.values(), *world.brokers.values()):
+        clock.ms += (DAY + 4 * HOUR + HOUR // 2) * 1_000
+    world.reclaim("there/one", 4.75, 7)
+    world.wait(70)
+    assert world.hours(rid) == {"here/one": 4, "there/one": 5}
+    assert world.reclaims("there")[0].waiting == (rid,)
+
+
 def test_a_rule_that_no_look_shows_is_met_by_other_times_and_in_the_end_by_a_cancellation() -> None:
     """Since it was booked, the other owner lets nobody book for so long."""
     world = ReclaimWorld()

@@ -335,6 +335,17 @@ def test_when_all_parts_have_ended_the_slots_are_given_back_everywhere_at_once()
     assert view_of(row).parts_ended_at == T0 + 1
 
 
+def test_a_slot_that_is_used_again_is_not_given_back() -> None:
+    broker = Broker()
+    rid = reserved(broker)
+    ended(broker, rid, 1)
+    broker.receive("there", news(rid, 1))
+    ended(broker, rid, 0)
+    assert broker.row(rid).state == "commit"
+    ended(broker, rid, 1)
+    assert broker.row(rid).state == "cancelled"
+
+
 def test_slots_in_which_nothing_was_to_run_are_given_back_with_those_of_the_parts() -> None:
     broker = Broker()
     rid = reserved(broker, Step(jobs={"there/one": JOB}))

@@ -229,6 +229,13 @@ def test_nothing_is_in_the_queue_that_is_given_up_or_unknown() -> None:
         decide(site, 2, approve=True)
 
 
+def test_no_owner_is_asked_for_holds_of_which_one_is_gone() -> None:
+    site = guarded()
+    site.receive(visit(1, want("one", 0, 60)))
+    asked = m.OwnerAsk(rid=rid(1), att=1, hold_ids=(*site.ids(1), site.ids(1)[0] + 1))
+    assert (says(site.answer(asked)), queue(site)) == ("lost", [])
+
+
 def test_the_first_rule_that_names_approval_decides_for_whom_it_is_needed() -> None:
     staff = Limit("staff", "group:staff", approval="waived")
     site = guarded(staff)
