@@ -101,6 +101,12 @@ def test_a_change_to_nothing_or_to_what_cannot_be_is_refused(asked: Change, wher
     assert refused.value.remedy
 
 
+def test_a_stage_that_is_just_over_stays_as_it_is() -> None:
+    record = reserved(Term(resource="a/net", offset_s=-3_600), Term(resource="b/sp2"))
+    wants = changed_wants(record, change(duration_s=7_200), START, {})
+    assert times(wants) == {"a/net": (-3_600, 0), "b/sp2": (0, 7_200)}
+
+
 def test_a_change_keeps_to_the_alternative_that_was_reserved() -> None:
     record = reserved(*STAGES)
     other = Alternative(terms=(Term(resource="d/other", offset_s=-7_200, units=1, units_max=9),))

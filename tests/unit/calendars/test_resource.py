@@ -107,17 +107,20 @@ def test_a_slot_that_began_within_the_current_grain_is_not_past() -> None:
 def test_what_goes_on_with_a_slot_that_has_begun_may_begin_when_that_did_and_must_end_later() -> (
     None
 ):
-    def changed(end: int) -> Refusal | None:
+    def changed(end: int, wall_s: int = TEN + 2 * HOUR + 60) -> Refusal | None:
         old = Interval(TEN, TEN + 3 * HOUR)
         more = (Interval(old.end, end),) if end > old.end else ()
         kept = KeptSlots(frozenset({old}), more)
-        return resource().refusal(ANN, ("hold",), TEN, end, 1, TEN + 2 * HOUR + 60, kept)
+        return resource().refusal(ANN, ("hold",), TEN, end, 1, wall_s, kept)
 
     assert changed(TEN + 4 * HOUR) is None
     assert changed(TEN + 3 * HOUR - 900) is None
     over = changed(TEN + 2 * HOUR)
     assert over is not None
     assert (over.code, "it must end later" in over.detail) == (RefusalCode.PAST, True)
+    ended = changed(TEN + 4 * HOUR, TEN + 3 * HOUR)
+    assert ended is not None
+    assert ended.code == RefusalCode.PAST
 
 
 def test_only_the_side_that_is_off_the_grain_is_named() -> None:

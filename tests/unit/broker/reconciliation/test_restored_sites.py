@@ -321,6 +321,25 @@ def test_the_operator_is_told_when_it_begins_and_when_it_is_over(site: Site) -> 
     assert site.receive(m.Settled()).reports == [(about, "")]
 
 
+def test_a_register_that_comes_when_others_are_settled_closes_the_site_again(site: Site) -> None:
+    image = site.image()
+    lock(site, 2, TWO)
+    ours, theirs = memory(site), memory(site, THEIRS)
+    site.put_back(image)
+    assert welcome(site, ours)
+    site.receive(m.Settled())
+    site.advance(10_000)
+    assert not refused(site.answer(vote(3, TWO)))
+    assert welcome(site, theirs, register=THEIRS, source="theirs")
+
+
+def test_a_refusal_outlives_the_attempt_that_is_locked_again(site: Site) -> None:
+    site.receive(vote(2, TWO))
+    site.receive(m.Decide(rid=rid(2), att=1, outcome="abort"))
+    assert site.answer(relock(2, TWO, att=2)) == m.Relocked(rid=rid(2))
+    assert site.participant.book.stakes[rid(2)].refused == 1
+
+
 def test_the_owner_may_go_on_without_a_register_that_never_comes(site: Site) -> None:
     put_back(site)
     assert site.call(lambda participant, _: participant.recovery.unsettled()) == {OURS: 1}

@@ -23,6 +23,7 @@ from tests.protocol_support import (
     want,
 )
 
+from kalends.calendars import Limit
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.principals import Principal
@@ -42,6 +43,16 @@ def refused(site: Site, message: m.Visit) -> list[str]:
     assert isinstance(answer, m.Visited)
     assert not answer.held
     return [refusal.code for refusal in answer.refusals]
+
+
+def test_what_a_change_adds_counts_until_its_last_slot_is_over() -> None:
+    site = Site(owners_limits=(Limit("hours", "everyone", locked_unit_s=240),))
+    lock(site, 1, want("pool", 0, 60), want("pool", 120, 180))
+    site.receive(vote(2, want("pool", 0, 60, 2), want("pool", 120, 180, 2), replaces=1))
+    assert site.states(2) == ["prepared", "prepared"]
+    site.advance((DAY + 90) * 1_000)
+    assert refused(site, vote(3, want("pool", 200, 261))) == [RefusalCode.LIMIT]
+    lock(site, 4, want("pool", 200, 260))
 
 
 @pytest.mark.parametrize("changed", [OLD, SHRUNK, EXTENDED, SHIFTED, want("two", 0, 60)])
