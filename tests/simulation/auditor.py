@@ -59,6 +59,18 @@ class Piece(NamedTuple):
     """Claims of one request with different common starts are alternatives: only one will be locked."""
 
 
+class SiteBooks(NamedTuple):
+    """What the judge knows of the store of one site."""
+
+    stored: dict[str, dict[str, Any]]
+    bodies: dict[str, bytes]
+    dropped: set[tuple[str, str]]
+    bound: set[str]
+    hold_ids: dict[tuple[str, int], tuple[Any, ...]]
+    horizon: int
+    epoch: int
+
+
 class Auditor:
     """`capacities` by resource; `barred` holds who may not (user, resource, "hold" or "lock")."""
 
@@ -97,6 +109,8 @@ class Auditor:
         self.bound: dict[str, set[str]] = defaultdict(set)
         """For each site the registers that it has bound to a key."""
         self.horizons: dict[str, int] = defaultdict(int)
+        self.forgotten: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+        """For each site whose store was put back, what it had stored before."""
         self._torn: dict[str, Sequence[Fact]] = {}
         self._epochs: dict[str, int] = defaultdict(int)
         self._rid_of_key: dict[tuple[str, str], str] = {}
@@ -160,6 +174,26 @@ class Auditor:
                 self.horizons[site] = fact.horizon_s
         self._fits(f"{site} as stored", self.stored[site])
 
+    def books_of(self, site: str) -> SiteBooks:
+        return SiteBooks(
+            dict(self.stored[site]), dict(self.bodies[site]),
+            {each for each in self.dropped if each[0] == site}, set(self.bound[site]),
+            {key: what for key, what in self._hold_ids.items() if key[0] == site},
+            self.horizons[site], self._epochs[site],
+        )  # fmt: skip
+
+    def put_back(self, site: str, books: SiteBooks) -> None:
+        """The store of `site` is as in `books` again: what came later is forgotten there."""
+        self.forgotten[site] |= self.stored[site]
+        self.stored[site], self.bodies[site] = books.stored, books.bodies
+        self.dropped -= {each for each in self.dropped if each[0] == site} - books.dropped
+        self.bound[site], self.horizons[site] = books.bound, books.horizon
+        for key in [each for each in self._hold_ids if each[0] == site]:
+            del self._hold_ids[key]
+        self._hold_ids |= books.hold_ids
+        self._epochs[site] = books.epoch
+        self._torn.pop(site, None)
+
     def _stake_changed(
         self, site: str, rid: str, before: dict[str, Any] | None, after: dict[str, Any]
     ) -> None:
@@ -181,8 +215,19 @@ class Auditor:
                 continue
             if claim["state"] == "locked" and already.get(claim["hold_id"]) != "locked":
                 named = row is not None and row.committed(after["att"])
-                if row is None or not named or claim["hold_id"] not in row.chosen(site):
+                if row is None or not named or not self._is_chosen(site, row, claim):
                     self._wrong(f"{site}: {rid} is locked, but the register has {_brief(row)}")
+
+    def _is_chosen(self, site: str, row: Row, claim: Mapping[str, Any]) -> bool:
+        """A site that has forgotten it locks it again under another number, or what was used of it."""
+        same = {"resource", "start", "units"}
+        return claim["hold_id"] in row.chosen(site) or (
+            bool(self.forgotten[site])
+            and any(
+                all(want[name] == claim[name] for name in same) and claim["end"] <= want["end"]
+                for want in row.body["wants"]
+            )
+        )
 
     def _is_approved(self, site: str, rid: str, stake: Mapping[str, Any]) -> None:
         """At no time has it more than its owner has approved for this user, or than stood before."""
@@ -228,21 +273,22 @@ class Auditor:
                         f"{site}: the promise of {rid} attempt {att} became {is_now}"
                         f" without proof; the register has {_brief(row)}"
                     )
-            proof = {"cancelled": "cancelled", "replaced": "replaced"}
+            proof = {"cancelled": ("cancelled",), "replaced": ("replaced",)}
+            if self.forgotten[site]:  # What takes its place is locked by itself, and it is freed.
+                proof["cancelled"] = ("cancelled", "replaced")
             if (
                 was == "locked"
                 and is_now != "locked"
-                and (row is None or is_now is None or proof.get(is_now) != row.state)
+                and (row is None or is_now is None or row.state not in proof.get(is_now, ()))
             ):
                 self._wrong(f"{site}: the lock of {rid} became {is_now}; {_brief(row)}")
 
     def _peers_refused(self, site: str, rid: str, stake: Mapping[str, Any]) -> bool:
         """So many others durably refuse this attempt that it never had, and never gets, enough."""
         refusing = 0
-        for part in stake["parts"]:
-            peer = self.stored[part["site"]].get(rid)
-            if part["site"] != site and peer is not None and peer["refused"] >= stake["att"]:
-                refusing += 1
+        for name in {part["site"] for part in stake["parts"]} - {site}:
+            said = (self.stored[name].get(rid), self.forgotten[name].get(rid))
+            refusing += any(peer is not None and peer["refused"] >= stake["att"] for peer in said)
         return bool(refusing > len(stake["parts"]) - stake["need"])
 
     def _stake_dropped(self, site: str, rid: str) -> None:
@@ -329,15 +375,20 @@ class Auditor:
         for site in row.body["chosen"]:
             if site in self.hostile:
                 continue
-            stake = self.stored[site].get(rid)
-            if stake is None or stake["att"] != row.att:
-                self._wrong(f"{rid} is committed, but {site} has not promised attempt {row.att}")
             ids = row.chosen(site)
-            claims = [
-                c for c in stake["claims"] if c["hold_id"] in ids and c["state"] == "prepared"
-            ]
-            if len(claims) != len(ids):
-                self._wrong(f"{rid} is committed, but {site} has promised only {claims}")
+            for stakes in (self.stored[site], self.forgotten[site]):
+                stake = stakes.get(rid)
+                claims = [
+                    c
+                    for c in (stake["claims"] if stake and stake["att"] == row.att else ())
+                    if c["hold_id"] in ids and c["state"] == "prepared"
+                ]
+                if len(claims) == len(ids):
+                    break
+            else:
+                self._wrong(
+                    f"{rid} is committed, but {site} has promised attempt {row.att} of {stake}"
+                )
             promised += [(c["resource"], c["start"], c["end"], c["units"]) for c in claims]
         if sorted(promised) != wanted:
             self._wrong(f"{rid} is committed with {promised}, wanted was {wanted}")
@@ -410,7 +461,9 @@ class Auditor:
             case m.Cancel():
                 row = self.rows.get(message.rid)
                 # A site that says that it keeps what was replaced long ago is told to free it.
-                freed = row is not None and row.state == "replaced" and to in self.hostile
+                freed = row is not None and row.state == "replaced" and (
+                    to in self.hostile or bool(self.forgotten[to])
+                )  # fmt: skip
                 if row is None or (row.state != "cancelled" and not freed):
                     self._wrong(f"a cancel left, but the register has {_brief(row)}")
 
@@ -477,7 +530,8 @@ class Auditor:
         if row is None:
             self._wrong(f"{site} is done with {done.rid}, of which there is no row")
         if stake is None:
-            if row.chosen(site) and (site, done.rid) not in self.dropped:
+            forgot = done.of == "cancel" and done.rid in self.forgotten[site]
+            if row.chosen(site) and (site, done.rid) not in self.dropped and not forgot:
                 self._wrong(f"{site} is done with {done.rid}, of which it has stored nothing")
             return
         if done.of == "commit" and row.chosen(site) and stake["chosen"] is None:
@@ -633,12 +687,18 @@ class Auditor:
                 self._wrong(f"{rid} is {row.state} and not finished when all is quiet")
             for site in sites:
                 stake = self.stored[site.name].get(rid)
-                locked = {
-                    claim["hold_id"]
-                    for claim in (stake["claims"] if stake else ())
-                    if claim["state"] == "locked"
-                }
-                expected = row.chosen(site.name) if row.state == "commit" else set()
+                there = [c for c in (stake["claims"] if stake else ()) if c["state"] == "locked"]
+                locked: Any = {claim["hold_id"] for claim in there}
+                expected: Any = row.chosen(site.name) if row.state == "commit" else set()
+                if self.forgotten[site.name]:
+                    locked = sorted(
+                        (c["resource"], c["start"], c["end"], c["units"]) for c in there
+                    )
+                    wants = row.body.get("wants", ()) if expected else ()
+                    expected = sorted(
+                        (w["resource"], w["start"], w["end"], w["units"])
+                        for w in wants if w["resource"].startswith(f"{site.name}/")
+                    )  # fmt: skip
                 if locked != expected and (site.name, rid) not in self.dropped:
                     self._wrong(f"{site.name} has {locked} of {rid} locked, not {expected}")
         for site in sites:

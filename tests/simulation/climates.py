@@ -21,6 +21,7 @@ from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.owners import Guarded, owners_answer, owners_think
 from tests.simulation.owners_limits import owners_limit, owners_limit_passed
+from tests.simulation.restores import stores_put_back
 from tests.simulation.schedule import FAULTS_MS, Report, run
 from tests.simulation.shipped_site import SHIPPED, site_with
 from tests.simulation.system_rooms import drawn_room
@@ -263,6 +264,13 @@ def owners_and_clocks(world: World) -> None:
     owners_think(world)
 
 
+def stores_restored(world: World) -> None:
+    """Stores of sites are put back to earlier images; in half of the worlds nothing else goes wrong."""
+    if world.kernel.random.random() < 0.5:
+        calm(world)
+    stores_put_back(world, FAULTS_MS)
+
+
 def hostile_site(world: World) -> None:
     """One site says anything; half of the clients have nothing to do with it."""
     _calm_or_rough(world)
@@ -403,6 +411,8 @@ WEEKS_PASS: Final = Climate(
     "weeks-pass", USED_UP, weeks_pass, 420_000, hard=0.0, participant=DroppedSoon, costs=4
 )
 
+STORES_RESTORED: Final = Climate("stores-restored", None, stores_restored)
+
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
 BATCH_PROMISES_LOST: Final = Climate("batch-promises-lost", None, batch_promises_lost, costs=2)
 BATCH_SLOTS_END: Final = Climate(
@@ -434,6 +444,7 @@ CLIMATES: Final = {
         OWNERS_AND_CLOCKS,
         OWNERS_LIMIT,
         WEEKS_PASS,
+        STORES_RESTORED,
         BATCH_SYSTEMS,
         BATCH_PROMISES_LOST,
         BATCH_SLOTS_END,

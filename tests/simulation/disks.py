@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
@@ -40,6 +40,13 @@ class Watcher(Protocol):
     def site_stored(self, site: str, facts: Sequence[Fact]) -> None: ...
     def register_changed(self, rids: set[str]) -> None: ...
     def sent(self, node: Node, to: str, message: Message) -> None: ...
+
+
+class DiskImage(NamedTuple):
+    """A copy of a site's store, and how often it had been opened."""
+
+    stored: bytes
+    epoch: int
 
 
 class SiteDisk:
@@ -118,6 +125,17 @@ class SiteDisk:
         self._directory.cleanup()
         self._directory = image
         self._kernel.fault("torn log", f"{self._site} at {cut - floor} of {written - floor}")
+
+    def image(self) -> DiskImage:
+        """Return what is stored now; of a disk in memory."""
+        assert self._connection is not None
+        return DiskImage(self._connection.serialize(), self._epoch)
+
+    def put_back(self, image: DiskImage) -> None:
+        """Have what was stored when `image` was made, and nothing else, at the next opening."""
+        assert self._connection is not None
+        self._connection.deserialize(image.stored)
+        self._epoch = image.epoch
 
     def close(self) -> None:
         if self._directory is not None:

@@ -76,7 +76,7 @@ def run(
         faults = Faults(world, until_ms=faults_ms, hard=hard)
         if prepare is not None:
             prepare(world)
-        if not (world.hostile or world.batch or world.limited):
+        if not (world.hostile or world.batch or world.limited or world.forgetful):
             # They judge what every site says, and by what all of them say.
             recorder.attach(world)
             oracle.attach(world)

@@ -12,6 +12,7 @@ from tests.simulation import (
     mutations_of_forgetting,
     mutations_of_limits,
     mutations_of_provision,
+    mutations_of_restores,
     mutations_of_waiting,
 )
 from tests.simulation.climates import CLIMATES, EVERY_FAULT, Climate
@@ -21,6 +22,7 @@ from tests.simulation.mutations_of_belief import MUTATIONS_OF_BELIEF
 from tests.simulation.mutations_of_forgetting import MUTATIONS_OF_FORGETTING
 from tests.simulation.mutations_of_limits import MUTATIONS_OF_LIMITS
 from tests.simulation.mutations_of_provision import MUTATIONS_OF_PROVISION
+from tests.simulation.mutations_of_restores import MUTATIONS_OF_RESTORES
 from tests.simulation.mutations_of_waiting import MUTATIONS_OF_WAITING
 from tests.simulation.overriding import idle, mutated
 from tests.simulation.schedule import complaint
@@ -37,6 +39,7 @@ ALL = (
     *MUTATIONS_OF_PROVISION,
     *MUTATIONS_OF_APPROVAL,
     *MUTATIONS_OF_LIMITS,
+    *MUTATIONS_OF_RESTORES,
 )
 
 
@@ -49,6 +52,7 @@ BROKEN = [
         mutations_of_forgetting,
         mutations_of_limits,
         mutations_of_provision,
+        mutations_of_restores,
         mutations_of_waiting,
     )
     for each in mutated(module)

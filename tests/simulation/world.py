@@ -66,6 +66,8 @@ class World:
         self.hostile: list[Node] = []
         self.batch = False
         """Whether batch systems stand behind sites: lines and slots are then theirs to refuse."""
+        self.forgetful = False
+        """Whether stores of sites are put back: what a site says of its lines is then taken back, too."""
         self.limited = False
         """Whether owners limit users: what is free may then be refused, and not be shown."""
         self.involved: set[str] = set()
