@@ -273,7 +273,10 @@ class Auditor:
                         f"{site}: the promise of {rid} attempt {att} became {is_now}"
                         f" without proof; the register has {_brief(row)}"
                     )
-            proof = {"cancelled": ("cancelled",), "replaced": ("replaced",)}
+            proof: dict[str, tuple[str, ...]] = {
+                "cancelled": ("cancelled",),
+                "replaced": ("replaced",),
+            }
             if self.forgotten[site]:  # What takes its place is locked by itself, and it is freed.
                 proof["cancelled"] = ("cancelled", "replaced")
             if (

@@ -105,7 +105,7 @@ def _is_told(row: Record) -> bool:
 
 
 def _as_used(row: Record) -> Record:
-    """Return `row` with what was used of it before it was cancelled, which is nothing in other states."""
+    """Return `row` with the time used before its cancel as its slots; in other states with none."""
     ends = [each.at_ms // 1000 for each in row.trail if each.kind in ("cancelled", "ended")]
     until_s = max(ends) if row.state == "cancelled" and ends else 0
     used = (
