@@ -15,7 +15,7 @@ from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.record.decision_record import Operation, Record, Spec, StepJob
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.trust.identity import Identity
-from kalends.broker.federation.parts.wing import FederationParts
+from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.register import request_reads, request_writes
 from kalends.broker.register.broker_store import SCHEMA
@@ -78,7 +78,7 @@ class Broker:
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
             scripts=lambda script: scripts.get(script, ""),
-            wings=(FederationParts,),
+            wings=(JobParts,),
         )
         self._first = 1_000 * (ord(name[0]) - 96)
         for site in SITES:

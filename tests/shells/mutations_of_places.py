@@ -13,10 +13,10 @@ from kalends.batch.queue.offers import PlaceOffers
 from kalends.broker.coordination.record.decision_record import Permit, Record, Registered
 from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
-from kalends.broker.federation.parts import solicitation
-from kalends.broker.federation.parts.job_ends import JobEnds
-from kalends.broker.federation.parts.solicitation import Solicitation
-from kalends.broker.federation.parts.start_answers import StartAnswers
+from kalends.broker.jobs.parts import solicitation
+from kalends.broker.jobs.parts.job_ends import JobEnds
+from kalends.broker.jobs.parts.solicitation import Solicitation
+from kalends.broker.jobs.parts.start_answers import StartAnswers
 from kalends.broker.register import job_starts, request_rows, request_writes
 from kalends.contract import codec
 from kalends.contract import messages as m
@@ -234,17 +234,14 @@ def a_late_bid_wins() -> None:
 
     def too_late(self: Solicitation, site: str, bid: Any, now: Any) -> None:
         case, bidding = self.ground.table.cases.get(bid.rid), self.rounds.get(bid.rid)
-        late = (
-            case is not None
-            and case.record.placed
-            and case.phase not in ("bidding", "solicit")
-            and bid.offers
-        )
+        placed = case.record.job.placed if case is not None else None
+        late = placed and case.phase not in ("bidding", "solicit") and bid.offers
         if late and bidding is not None and site in bidding.machines:
             offer = bid.offers[0]
-            case.record.placed = structs.replace(
-                case.record.placed, machine=offer.machine, number=offer.job, start_by=offer.start_by
+            place = structs.replace(
+                placed, machine=offer.machine, number=offer.job, start_by=offer.start_by
             )
+            case.record.job = structs.replace(case.record.job, placed=place)
         heard(self, site, bid, now)
 
     Solicitation.heard = too_late  # type: ignore[method-assign]

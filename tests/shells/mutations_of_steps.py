@@ -10,7 +10,7 @@ from kalends.broker.coordination.record.decision_record import (
     Registered,
     encode_parts,
 )
-from kalends.broker.federation.parts.step_starts import StepStarts
+from kalends.broker.jobs.parts.step_starts import StepStarts
 from kalends.broker.register import job_starts, request_writes
 from kalends.resource_servers.jobs.step_gate import StepGate
 from tests.shells.mutations import mutation
@@ -29,9 +29,8 @@ def whoever_has_come_starts() -> None:
         found = job_starts._step_of(connection, op)
         if isinstance(found, Registered):
             return found
-        if not found.started and op.parts:
-            found.started = encode_parts(op.parts)
-            job_starts._decide_start(connection, found, op.begins_ms)
+        if not found.job.started and op.parts:
+            job_starts._decide_start(connection, found, encode_parts(op.parts), op.begins_ms)
         return job_starts._decided(connection, op, found)
 
     StepStarts._note = ready_at_once  # type: ignore[method-assign]

@@ -642,7 +642,7 @@ class Auditor:
                 self._wrong(f"{node.name} takes {record.rid} over from {record.owner}, which lives")
 
     def found_unattended(self, node: BrokerNode, records: Sequence[Record]) -> None:
-        """The heart would take them up again; but whoever takes a request over goes on with it."""
+        """The heartbeat would take them up again; but whoever takes a request over goes on with it."""
         for record in records:
             self._wrong(f"{node.name} owns {record.rid}, and does not work on it")
 

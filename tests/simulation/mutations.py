@@ -234,7 +234,7 @@ class TakeoverAtTheSameAttempt(Attempts):
 
 
 class RowsAreSkipped(Attempts):
-    """Of the rows that nobody works on, the heart passes over one in four."""
+    """Of the rows that nobody works on, the heartbeat passes over one in four."""
 
     def take_over(self, record: Any, now: Any) -> None:
         if int(record.rid[-1], 16) % 4:
@@ -408,7 +408,7 @@ MUTATIONS: Final = (
         world_with(coordinator=TakeoverAtTheSameAttempt),
         BROKERS_PAUSE,
     ),
-    _brokers("the heart skips a row", RowsAreSkipped),
+    _brokers("the heartbeat skips a row", RowsAreSkipped),
     _asking("peers refuse without storing", PeersRefuseWithoutStoring),
     _asking("all prepared is read as commit", AllPreparedMeansCommit),
     _asking("a prepared peer is read as a refusal", OnePreparedPeerMeansAbort),

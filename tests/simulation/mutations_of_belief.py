@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kalends.broker.coordination.trust.hearing import Hearing
+from kalends.broker.coordination.trust.answer_checks import AnswerChecks
 from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.contract import proofs
@@ -17,7 +17,7 @@ from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.shipped_site import site_with
 
 
-class HearsAnything(Hearing):
+class HearsAnything(AnswerChecks):
     """What a site answers is not judged."""
 
     def heard(self, site: str, message: m.Message, now: Any) -> m.Message:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from kalends.broker.coordination.voting.negotiation import Negotiation
-from kalends.broker.lives.replica import CLOCK_AHEAD
+from kalends.broker.replica.leases import CLOCK_AHEAD
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
 from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists

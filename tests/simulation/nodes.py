@@ -19,13 +19,13 @@ from kalends.backends.records import SystemAnswer
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.trust.identity import Identity
-from kalends.broker.federation.parts.wing import FederationParts
-from kalends.broker.lives.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
+from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
 from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.register import lives, request_reads
+from kalends.broker.replica.leases import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract import proofs
@@ -497,7 +497,7 @@ class BrokerNode(Node):
             owner_alive=self._leases.alive,
             scripts={SCRIPT_HASH: SCRIPT}.get,
             certain=lambda: self.recognition.is_certain(self.now().monotonic_ms),
-            wings=(FederationParts,),
+            wings=(JobParts,),
         )
         self.memories = Memories()
         self.reconciler = Reconciler(

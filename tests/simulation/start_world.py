@@ -28,7 +28,7 @@ from typing import Any, Final
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.federation.parts.start_answers import StartAnswers
+from kalends.broker.jobs.parts.start_answers import StartAnswers
 from kalends.broker.register import lives, request_rows, request_writes
 from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract import messages as m
@@ -236,7 +236,7 @@ class StartReplica(Node):
         note = r.NoteEnd(rid, 1, site.name, end, site.name)
         (result,) = request_writes.apply(self.world.connection, [note])
         row = result.record
-        if row is not None and row.state in r.COMMITTED and (row.ended or not row.may_start):
+        if row is not None and row.state in r.COMMITTED and (row.job.ended or not row.may_start):
             self.world.carry(site.noted, rid)
 
     def store(self, permit: r.Permit) -> None:
@@ -387,7 +387,7 @@ class StartWorld:
         rid = request_id(self.now.wall_ms, next(self._order))
         again = "again" in self.kinds[job]
         before = request_rows.row(self.connection, old.rid) if old is not None else None
-        running = isinstance(before, r.Record) and again and bool(before.started)
+        running = isinstance(before, r.Record) and again and bool(before.job.started)
         spec = r.Spec(
             request=REQUEST,
             what=r.Placement(
@@ -403,7 +403,7 @@ class StartWorld:
             reservation=old.reservation if old else rid,
             created_ms=WALL_MS, spec=spec, chosen=dict.fromkeys(sites, (1,)),
             replaces=old.rid if old else "", changes=old.changes + 1 if old else 0,
-            placed=PlacedJob(machine=f"{sites[0]}/box", number=1),
+            job=r.JobFacts(placed=PlacedJob(machine=f"{sites[0]}/box", number=1)),
         )  # fmt: skip
         commit = r.Commit(
             rid,

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.federation.parts.step_starts import StepStarts
+from kalends.broker.jobs.parts.step_starts import StepStarts
 from kalends.broker.register import request_writes
 from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
@@ -158,7 +158,8 @@ class StepWorld(StartWorld):
         record = r.Record(
             rid=rid, user="anna", key=rid, digest="d", stamp=1, owner="red", reservation=rid,
             created_ms=WALL_MS, spec=r.Spec(request=REQUEST), wants=wants,
-            chosen=dict.fromkeys(sites, (1,)), machines=tuple(want.resource for want in wants),
+            chosen=dict.fromkeys(sites, (1,)),
+            job=r.JobFacts(machines=tuple(want.resource for want in wants)),
         )  # fmt: skip
         commit = r.Commit(rid, 1, "", r.encode_record(record))
         request_writes.apply(self.connection, [r.Begin(record), commit])

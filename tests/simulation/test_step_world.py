@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.federation.parts.step_starts import StepStarts
+from kalends.broker.jobs.parts.step_starts import StepStarts
 from kalends.broker.register import job_starts, request_writes
 from tests.simulation.start_world import soak
 from tests.simulation.step_world import StepSite, StepWorld
@@ -35,9 +36,8 @@ def whoever_has_come_starts(patch: pytest.MonkeyPatch) -> None:
         found = job_starts._step_of(connection, op)
         if isinstance(found, r.Registered):
             return found
-        if not found.started and op.parts:
-            found.started = r.encode_parts(op.parts)
-            job_starts._decide_start(connection, found, op.begins_ms)
+        if not found.job.started and op.parts:
+            job_starts._decide_start(connection, found, r.encode_parts(op.parts), op.begins_ms)
         return job_starts._decided(connection, op, found)
 
     patch.setattr(StepStarts, "_note", ready)
@@ -72,9 +72,9 @@ def giving_up_undoes_a_start(patch: pytest.MonkeyPatch) -> None:
 def what_is_given_up_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     def unwritten(connection: Any, op: r.GiveUp) -> r.Registered:
         found = job_starts._step_of(connection, op)
-        if isinstance(found, r.Registered) or found.started:
+        if isinstance(found, r.Registered) or found.job.started:
             return job_starts.give_up(connection, op)
-        found.started = r.GIVEN_UP
+        found.job = structs.replace(found.job, started=r.GIVEN_UP)
         return r.Registered(op, True, found)
 
     patch.setitem(request_writes._HANDLERS, r.GiveUp, unwritten)

@@ -35,12 +35,12 @@ from kalends.broker.coordination.record.decision_record import (
 )
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.tickets import Tickets
-from kalends.broker.lives import store_trouble
-from kalends.broker.lives.life import STUCK_S, Life, Lives
 from kalends.broker.metrics import Measures
 from kalends.broker.reconciliation.recognition import Live, mark_for
 from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.register.broker_store import Result, Write
+from kalends.broker.replica import store_errors
+from kalends.broker.replica.replica import STUCK_S, Incarnation, Replica
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.broker.sites.inquiries import Inquiries
 from kalends.broker.sites.site_link import SiteLink
@@ -71,7 +71,7 @@ class EffectRunner:
 
     def __init__(
         self,
-        lives: Lives,
+        replica: Replica,
         links: Callable[[], Mapping[str, SiteLink]],
         memories: Memories,
         comparisons: Comparisons,
@@ -85,7 +85,7 @@ class EffectRunner:
         alarm: Callable[[str], None],
         tell_unreadable: Callable[[Iterable[Unreadable]], None],
     ) -> None:
-        self._lives = lives
+        self._replica = replica
         self._links = links
         self._memories = memories
         self._comparisons = comparisons
@@ -98,7 +98,7 @@ class EffectRunner:
         self._alarm = alarm
         self._tell_unreadable = tell_unreadable
         self._position = 0
-        """As many writes have been given to the store in this life."""
+        """As many writes have been given to the store in this incarnation."""
         self._durable = 0
         """As many of them are durable."""
         self._marks: dict[str, m.Mark] = {}
@@ -110,13 +110,13 @@ class EffectRunner:
         self._errands: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """A life begins."""
+        """An incarnation begins."""
         self._position = self._durable = 0
 
     def fail(self) -> None:
-        """End the life: drop all timers, and answer no more callers."""
+        """End the incarnation: drop all timers, and answer no more callers."""
         self.stop_timer()
-        self.give_up_waiting(store_trouble.LOST, store_trouble.unusable())
+        self.give_up_waiting(store_errors.LOST, store_errors.unusable())
 
     def stop_timer(self) -> None:
         if self._timer is not None:
@@ -134,22 +134,22 @@ class EffectRunner:
 
         While the store is stuck nothing is begun: nobody could be told what becomes of it.
         """
-        self._lives.check()
-        coordinator = self._lives.coordinator
+        self._replica.check()
+        coordinator = self._replica.coordinator
         answer = coordinator.containment.asked(lambda: call(coordinator))
         self.stir()
         return answer
 
     def step(self, call: Callable[[], object], *, goes_on: bool = False) -> None:
         """Give the coordinator something that no caller waits for; see `FaultContainment.contained`."""
-        life = self._lives.current
-        if life is None:
+        incarnation = self._replica.current
+        if incarnation is None:
             return
         try:
-            life.coordinator.containment.contained(call, goes_on=goes_on)
+            incarnation.coordinator.containment.contained(call, goes_on=goes_on)
         except Exception as error:
             # The boundary: nobody knows whose fault it was, so nothing it knows can be trusted.
-            self._lives.fail(error)
+            self._replica.fail(error)
         else:
             self.stir()
 
@@ -163,39 +163,39 @@ class EffectRunner:
 
     def carry_out(self) -> None:
         self._stirred = False
-        life = self._lives.current
-        if life is None:
+        incarnation = self._replica.current
+        if incarnation is None:
             return
-        effects = life.coordinator.take_effects()
+        effects = incarnation.coordinator.take_effects()
         sends, mending = self._comparisons.take()
-        self._write(life, [*effects.operations, *mending])
+        self._write(incarnation, [*effects.operations, *mending])
         for site, message in sends:
             self.send(site, message)
         for send in effects.sends:
             self._say(send.to, send.message)
-        self._tell(effects, life)
-        self._keep_time(life.coordinator)
+        self._tell(effects, incarnation)
+        self._keep_time(incarnation.coordinator)
         if self._quiet is not None and self._is_quiet():
             self._quiet.set()
 
-    def _write(self, life: Life, operations: list[Write]) -> None:
+    def _write(self, incarnation: Incarnation, operations: list[Write]) -> None:
         if any(isinstance(each, Commit) for each in operations):
             # A commit rests on what sites have said: the register knows how far they were then.
             operations = [*self._memories.to_store(), *operations]
         if operations:
             if not all(isinstance(each, READS) for each in operations):
                 self._position += 1
-                operations = [Live(life.name, self._position), *operations]
+                operations = [Live(incarnation.name, self._position), *operations]
             registered = partial(self._registered, self._position)
-            life.store.writer.submit(operations, registered, self._lives.fail)
+            incarnation.store.writer.submit(operations, registered, self._replica.fail)
             self._watch_store()
 
-    def _tell(self, effects: CoordinatorEffects, life: Life) -> None:
+    def _tell(self, effects: CoordinatorEffects, incarnation: Incarnation) -> None:
         """Answer callers, publish events, raise alarms, and count."""
         for answer in effects.answers:
             self._tickets.end(answer.ticket, answer.view)
         for ticket in effects.unknown:
-            error = store_trouble.unknown("internal fault of the broker")
+            error = store_errors.unknown("internal fault of the broker")
             self._tickets.fail(ticket, error)
         if effects.events:
             self._events.publish(effects.events)
@@ -204,17 +204,17 @@ class EffectRunner:
         for alarm in effects.alarms:
             self._alarm(alarm)
         for errand in effects.errands:
-            task = asyncio.create_task(self._carry(errand, life))
+            task = asyncio.create_task(self._carry(errand, incarnation))
             self._errands.add(task)
             task.add_done_callback(self._errands.discard)
         for code in effects.runs:
             self._measures.agent_runs.labels(code).inc()
 
-    async def _carry(self, errand: Errand, life: Life) -> None:
+    async def _carry(self, errand: Errand, incarnation: Incarnation) -> None:
         """Ask the outside; the coordinator has stopped waiting for it when it takes too long."""
         answer = await self._carriers[type(errand.question)](errand.question)
-        if self._lives.current is life:
-            self.step(lambda: errand.answered(answer, self._lives.moment()))
+        if self._replica.current is incarnation:
+            self.step(lambda: errand.answered(answer, self._replica.moment()))
 
     def send(self, site: str, message: m.Message) -> None:
         links = self._links()
@@ -235,13 +235,13 @@ class EffectRunner:
 
     async def stored(self, writes: Sequence[Write]) -> Sequence[Result]:
         """The results of `writes` once they are durable; raises `Unavailable` and `OutcomeUnknown`."""
-        self._lives.check()
+        self._replica.check()
         return await self.written(writes)
 
     async def written(self, writes: Sequence[Write]) -> Sequence[Result]:
         """As `stored`, also while a restored register is not compared yet."""
-        store = self._lives.store
-        self._lives.check_not_stuck()
+        store = self._replica.store
+        self._replica.check_not_stuck()
         found: list[Result] = []
         with self._tickets.new() as ticket:
 
@@ -256,24 +256,24 @@ class EffectRunner:
 
     def mark(self, site: str) -> m.Mark | None:
         """Return the register's position for `site`; None without a store."""
-        life = self._lives.current
-        if life is None:
+        incarnation = self._replica.current
+        if incarnation is None:
             return None
         known = self._marks.get(site)
-        if known is None or (known.life, known.position) != (life.name, self._durable):
-            known = mark_for(life.store.secret, site, life.name, self._durable)
+        if known is None or (known.life, known.position) != (incarnation.name, self._durable):
+            known = mark_for(incarnation.store.secret, site, incarnation.name, self._durable)
             self._marks[site] = known
         return known
 
     def _registered(self, position: int, results: Sequence[Result]) -> None:
-        life = self._lives.current
-        if life is None:
+        incarnation = self._replica.current
+        if incarnation is None:
             return
         self._durable = position
-        now = self._lives.moment()
+        now = self._replica.moment()
         mine = [result for result in results if isinstance(result, Registered)]
         for result in mine:
-            self.step(partial(life.coordinator.registered, result, now))
+            self.step(partial(incarnation.coordinator.registered, result, now))
             if result.unreadable is not None:
                 self._tell_unreadable((result.unreadable,))
         self.carry_out()
@@ -295,24 +295,24 @@ class EffectRunner:
     def _look_at_store(self) -> None:
         """Tell callers whose write does not come; the write itself goes on waiting."""
         self._store_timer = None
-        life = self._lives.current
-        if life is None or life.store.writer.idle:
+        incarnation = self._replica.current
+        if incarnation is None or incarnation.store.writer.idle:
             return
-        if (stuck_s := self._lives.stuck_s) >= STUCK_S:
-            why = store_trouble.stuck(stuck_s)
+        if (stuck_s := self._replica.stuck_s) >= STUCK_S:
+            why = store_errors.stuck(stuck_s)
             self.give_up_waiting(why.detail, why, patient=self._patient())
         self._watch_store()
 
     def _patient(self) -> set[int]:
         """Tickets of those who wait for something else than the register."""
-        waiting = (case for case in self._lives.cases.values() if case.phase in PATIENT_PHASES)
+        waiting = (case for case in self._replica.cases.values() if case.phase in PATIENT_PHASES)
         return {ticket for case in waiting for ticket in case.tickets}
 
     def give_up_waiting(
         self, why: str, error: KalendsError, *, patient: Collection[int] = ()
     ) -> None:
         """Nobody but the `patient` can be answered now; what was asked may have happened, or not."""
-        self._tickets.fail_all(partial(store_trouble.unknown, why), but=patient)
+        self._tickets.fail_all(partial(store_errors.unknown, why), but=patient)
         self._inquiries.fail(error)
 
     # Time
@@ -327,19 +327,19 @@ class EffectRunner:
                 return
             self._timer.cancel()
         self._timer_due_ms = due_ms
-        in_s = max((due_ms - self._lives.moment().monotonic_ms) / 1000, TIMER_S_MIN)
+        in_s = max((due_ms - self._replica.moment().monotonic_ms) / 1000, TIMER_S_MIN)
         self._timer = asyncio.get_running_loop().call_later(in_s, self._advance)
 
     def _advance(self) -> None:
         self._timer = None
-        life = self._lives.current
-        if life is not None:
-            coordinator = life.coordinator
-            self.step(lambda: coordinator.advance(self._lives.moment()), goes_on=True)
+        incarnation = self._replica.current
+        if incarnation is not None:
+            coordinator = incarnation.coordinator
+            self.step(lambda: coordinator.advance(self._replica.moment()), goes_on=True)
 
     def _is_quiet(self) -> bool:
         return all(
-            case.phase in ("held", "asking", "waiting") for case in self._lives.cases.values()
+            case.phase in ("held", "asking", "waiting") for case in self._replica.cases.values()
         )
 
     async def wait_until_quiet(self, wait_s: float) -> bool:

@@ -17,19 +17,18 @@ from kalends.broker.desk.request_commands import RequestCommands
 from kalends.broker.desk.request_queries import Records
 from kalends.broker.desk.script_checks import ScriptChecks
 from kalends.broker.desk.scripts import Scripts
-from kalends.broker.federation.bid_metrics import watch_bids
-from kalends.broker.federation.booked_steps import step_of
-from kalends.broker.federation.job_commands import JobCommands
-from kalends.broker.federation.manager_calls import ManagerCalls
-from kalends.broker.federation.parts.wing import FederationParts
-from kalends.broker.federation.shell import FederationShell
-from kalends.broker.lives.archive import Archive
-from kalends.broker.lives.replica import ReplicaLock
+from kalends.broker.jobs.booked_steps import step_of
+from kalends.broker.jobs.job_commands import JobCommands
+from kalends.broker.jobs.manager_calls import ManagerCalls
+from kalends.broker.jobs.parts.wing import JobParts
+from kalends.broker.jobs.shell import JobShell, watch_bids
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.register import request_reads
 from kalends.broker.register.broker_store import BrokerStore
+from kalends.broker.replica.archive import Archive
+from kalends.broker.replica.leases import ReplicaLock
 from kalends.broker.searches.availability_queries import AvailabilityQueries
 from kalends.broker.searches.searches import Searches
 from kalends.broker.service import BrokerService
@@ -85,7 +84,7 @@ def build_broker(
     metrics = Metrics(role="broker", name=configuration.name, version=version)
     service: BrokerService
     measures = Measures(metrics, directory, lambda: service.cases)
-    watch_bids(metrics, directory.sites, lambda: _federation(service).bids.tally)
+    watch_bids(metrics, directory.sites, lambda: _jobs(service).bids.tally)
     watch_clock(metrics, lambda: bool(service.clock_watch.doubt))
     alarms = Alarms(logger, measures.alarms.inc)
     proofs = server_proofs(
@@ -100,7 +99,7 @@ def build_broker(
         proofs, trust, speaks, logger,
     )  # fmt: skip
     checks = ScriptChecks(configuration.agents, logger, alarms.tell)
-    federation = FederationShell(
+    jobs = JobShell(
         directory,
         bid_ms_max=int(configuration.bid_s_max * 1_000),
         lost_ms=int(configuration.lost_s * 1_000),
@@ -116,7 +115,7 @@ def build_broker(
         ),
         directory=directory,
         open_per_user_max=configuration.limits.open_per_principal_max,
-        wings=(federation,),
+        wings=(jobs,),
         notices=configuration.notices,
         alarms=alarms,
         logger=logger,
@@ -131,7 +130,7 @@ def build_broker(
 
     archive = Archive(
         configuration.store.with_suffix(".archive"), configuration.keep_settled_s,
-        lambda: service.lives.current.store if service.lives.current else None, moment, logger,
+        lambda: service.replica.current.store if service.replica.current else None, moment, logger,
     )  # fmt: skip
 
     async def serving(application: web.Application) -> AsyncIterator[None]:
@@ -194,8 +193,8 @@ def build_broker(
     return application
 
 
-def _federation(service: BrokerService) -> FederationParts:
-    return service.coordinator.wing(FederationParts)
+def _jobs(service: BrokerService) -> JobParts:
+    return service.coordinator.wing(JobParts)
 
 
 def replica_name(configuration: BrokerConfiguration) -> str:
@@ -213,11 +212,11 @@ def _handlers(
     searches: Searches,
     passes: SitePasses,
 ) -> dict[str, Handler]:
-    records = Records(service, clock, lambda record: _federation(service).steps.parts_of(record))
+    records = Records(service, clock, lambda record: _jobs(service).steps.parts_of(record))
     scripts = Scripts(service, checks)
     commands = RequestCommands(
         service, records, scripts, grants, step_of,
-        lambda record: _federation(service).steps.all_known(record),
+        lambda record: _jobs(service).steps.all_known(record),
     )  # fmt: skip
     jobs = JobCommands(service, records, scripts, commands)
     addresses = NoticeCommands(service, service.notices.notifier)
@@ -229,9 +228,9 @@ def _handlers(
 
     availability = AvailabilityQueries(
         service.directory, service.site_queries, clock, searches, polls,
-        lambda: _federation(service).bids.experience,
-        lambda: _federation(service).bids.tally,
-        lambda: _federation(service).bids.candidates.learned,
+        lambda: _jobs(service).bids.experience,
+        lambda: _jobs(service).bids.tally,
+        lambda: _jobs(service).bids.candidates.learned,
         lambda ids: service.store.read_slowly(
             lambda connection: request_reads.reservations_of(connection, ids)
         ),

@@ -1,7 +1,7 @@
 """A coordinator that runs: the parts of one replica of a broker, and what its server and links call.
 
 What goes wrong with one request ends with it (`fault_containment`), and a row that cannot be read is left
-where it is. When the store fails, a new life begins from it (`life`, `heart`). Effects are carried out by
+where it is. When the store fails, a new incarnation begins from it (`replica`). Effects are carried out by
 `effect_runner`, and what a register or a site may have forgotten is compared by `comparisons`.
 """
 
@@ -19,16 +19,12 @@ from typing import Final, Protocol, TypeVar
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.trust.identity import Identity
-from kalends.broker.coordination.trust.unsaid import refused_for
+from kalends.broker.coordination.trust.version_refusals import refused_for
 from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.notice_delivery import NoticeDelivery
 from kalends.broker.desk.tickets import Tickets
 from kalends.broker.effect_runner import Carriers, EffectRunner
-from kalends.broker.lives import store_trouble
-from kalends.broker.lives.heart import Heart
-from kalends.broker.lives.life import STUCK_S, Life, Lives
-from kalends.broker.lives.replica import CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
@@ -42,6 +38,10 @@ from kalends.broker.register.broker_store import (
     Retire,
     Write,
 )
+from kalends.broker.replica import store_errors
+from kalends.broker.replica.heartbeat import Heartbeat
+from kalends.broker.replica.leases import CLOCK_AHEAD, LEASE_MS, Leases
+from kalends.broker.replica.replica import STUCK_S, Incarnation, Replica
 from kalends.broker.searches.site_queries import FIRST_QUERY_ID, SiteQueries
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.broker.sites.inquiries import Inquiries
@@ -71,7 +71,7 @@ SOURCES_MAX: Final = 256
 
 
 class ServiceWing(Protocol):
-    """A wing in the service; it is `machine` in the coordinator of each life."""
+    """A wing in the service; it is `machine` in the coordinator of each incarnation."""
 
     @property
     def carriers(self) -> Carriers: ...
@@ -79,10 +79,10 @@ class ServiceWing(Protocol):
     def machine(self, ground: Ground) -> Wing: ...
 
     def begun(self, coordinator: Coordinator, store: BrokerStore) -> None:
-        """A life begins."""
+        """An incarnation begins."""
 
-    def beat(self, life: Life, now: Moment) -> None:
-        """The heart has beaten, and the register has forgotten nothing."""
+    def beat(self, incarnation: Incarnation, now: Moment) -> None:
+        """The lease is renewed, and the register has forgotten nothing."""
 
 
 class BrokerService:
@@ -122,74 +122,76 @@ class BrokerService:
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.memories = Memories()
         self.draining = False
-        self.lives = Lives(logger, self._life_failed, moment)
+        self.replica = Replica(logger, self._incarnation_failed, moment)
         self._coords = coords
-        self._replica = replica
+        self._replica_name = replica
         self._open_store = open_store
         self._open_per_user_max = open_per_user_max
         self._wings = wings
         self._sources: dict[str, str] = {}
         self.notices = NoticeDelivery(
-            notices, self.lives, self.leases, reported=alarms.report, logger=logger, metrics=metrics
+            notices, self.replica, self.leases, alarms.report, logger=logger, metrics=metrics
         )
-        self.heart = Heart(
-            self.lives, self.leases, self.memories, logger,
+        self.heartbeat = Heartbeat(
+            self.replica, self.leases, self.memories, logger,
             begin=self._begin, lease=self._lease, look_at_clock=self.clock_watch.now,
             beaten=self._beaten, step=self.step, alarm=self.alarms.tell,
         )  # fmt: skip
         self.comparisons = Comparisons(
-            directory, coords, self.lives, logger,
+            directory, coords, self.replica, logger,
             alarms=self.alarms, step=self.step, stir=self.stir, written=self._written,
-            certain=self.heart.certain, wake=self.heart.wake,
+            certain=self.heartbeat.certain, wake=self.heartbeat.wake,
         )  # fmt: skip
         self.runner = EffectRunner(
-            self.lives, lambda: self.links, self.memories, self.comparisons, self.inquiries,
+            self.replica, lambda: self.links, self.memories, self.comparisons, self.inquiries,
             self.tickets, self.events, measures,
             {kind: carry for wing in wings for kind, carry in wing.carriers.items()}, self.notices.beat,
-            alarm=self.alarms.tell, tell_unreadable=self.heart.tell_unreadable,
+            alarm=self.alarms.tell, tell_unreadable=self.heartbeat.tell_unreadable,
         )  # fmt: skip
         self.site_queries = SiteQueries(self.runner.send)
 
-    # Life
+    # Start and stop
 
     async def start(self, links: Mapping[str, SiteLink] = MappingProxyType({})) -> None:
         """Begin from the store, with `links` to the sites; raises what its opening raises."""
         self.links = links
         await self._begin()
-        self.heart.start()
+        self.heartbeat.start()
 
     async def stop(self, wait_s: float) -> None:
         """Finish what is open within `wait_s`, give the lease back, and close the store."""
-        if self.lives.current is not None:
-            self.lives.coordinator.calls.draining = True
+        if self.replica.current is not None:
+            self.replica.coordinator.calls.draining = True
             if not await self.runner.wait_until_quiet(wait_s):
                 self.logger.warning("stopped_with_open_requests", count=len(self.cases))
         self.runner.stop_watching()
-        await self.heart.stop()
+        await self.heartbeat.stop()
         self.runner.stop_timer()
         await self.notices.close()
-        life = self.lives.end()
-        self.runner.give_up_waiting(store_trouble.LOST, store_trouble.unusable())
-        if life is not None:
+        incarnation = self.replica.end()
+        self.runner.give_up_waiting(store_errors.LOST, store_errors.unusable())
+        if incarnation is not None:
             try:
                 async with asyncio.timeout(RESIGN_S_MAX):
-                    await life.store.writer.run((Resign(life.coordinator.identity.owner),))
+                    await incarnation.store.writer.run(
+                        (Resign(incarnation.coordinator.identity.owner),)
+                    )
             except (StoreFailed, TimeoutError) as error:
                 self.logger.error("lease_not_given_back", reason=str(error))
-            await life.store.close()
+            await incarnation.store.close()
         else:
-            await self.lives.close_failed()
+            await self.replica.close_failed()
 
     async def _begin(self) -> None:
         store = await self._open_store()
-        owner = f"{self._replica}:{store.epoch}"
+        owner = f"{self._replica_name}:{store.epoch}"
         name = secrets.token_hex(16)
         try:
             bound = store.read(lives.clock_bound)
             now = self.moment()
             bound = max(bound, self.logical_clock.value)
             self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
-            begins = (Retire(self._replica, owner), self._lease(owner, now), Live(name, 0))
+            begins = (Retire(self._replica_name, owner), self._lease(owner, now), Live(name, 0))
             await store.writer.run(begins)
             self.leases.look(store.read(lives.beats), now.monotonic_ms)
             recognition = Recognition(
@@ -204,11 +206,11 @@ class BrokerService:
             await store.close()
             raise
         self.runner.begin()
-        self.heart.life_begins()
+        self.heartbeat.incarnation_begins()
         if not self.events.last:
             self.events.last = self.logical_clock.value
         coordinator = Coordinator(
-            Identity(self._replica, owner, self._coords, store.secret),
+            Identity(self._replica_name, owner, self._coords, store.secret),
             self.directory,
             self.logical_clock,
             new_rid=lambda now: request_id(now.wall_ms, secrets.randbits(74)),
@@ -224,27 +226,29 @@ class BrokerService:
         for wing in self._wings:
             wing.begun(coordinator, store)
         coordinator.calls.draining = self.draining
-        self.lives.begin(Life(name, store, coordinator, recognition))
+        self.replica.begin(Incarnation(name, store, coordinator, recognition))
         self.logger.info("broker_begins", owner=owner)
 
     def _lease(self, owner: str, now: Moment) -> LeaseRenewal:
         ahead = max(self.logical_clock.value, now.wall_ms) + CLOCK_AHEAD
         return LeaseRenewal(owner, ahead)
 
-    def _life_failed(self) -> None:
-        """Answer all waiting callers, reopen the links, and let the heart begin the next life."""
+    def _incarnation_failed(self) -> None:
+        """Answer all waiting callers, reopen the links, and let the heartbeat begin the next incarnation."""
         self.runner.fail()
         self.notices.end_life()
         for link in self.links.values():
             link.drop()
-        self.heart.wake()
+        self.heartbeat.wake()
 
     def _beaten(self) -> None:
         self.comparisons.beat()
-        life = self.lives.current
-        if life is not None and life.recognition.is_certain(self.moment().monotonic_ms):
+        incarnation = self.replica.current
+        if incarnation is not None and incarnation.recognition.is_certain(
+            self.moment().monotonic_ms
+        ):
             for wing in self._wings:
-                self.step(partial(wing.beat, life, self.moment()))
+                self.step(partial(wing.beat, incarnation, self.moment()))
         self.notices.beat()
         self.stir()
 
@@ -253,27 +257,27 @@ class BrokerService:
     @property
     def coordinator(self) -> Coordinator:
         """Raises `Unavailable` while the store cannot be used."""
-        return self.lives.coordinator
+        return self.replica.coordinator
 
     @property
     def store(self) -> BrokerStore:
         """Raises `Unavailable` while the store cannot be used."""
-        return self.lives.store
+        return self.replica.store
 
     @property
     def cases(self) -> Mapping[str, Transaction]:
-        return self.lives.cases
+        return self.replica.cases
 
     def trouble(self) -> str:
         """Return why this replica cannot do its work, or ""."""
-        if self.lives.failure:
-            return self.lives.failure
-        if (stuck_s := self.lives.stuck_s) >= STUCK_S:
-            return store_trouble.stuck(stuck_s).detail
-        life = self.lives.current
-        if life is not None and (unsettled := life.recognition.unsettled()):
-            return f"{store_trouble.put_back().detail}; not compared yet: {', '.join(unsettled)}"
-        silent_s = self.heart.silent_s()
+        if self.replica.failure:
+            return self.replica.failure
+        if (stuck_s := self.replica.stuck_s) >= STUCK_S:
+            return store_errors.stuck(stuck_s).detail
+        incarnation = self.replica.current
+        if incarnation is not None and (unsettled := incarnation.recognition.unsettled()):
+            return f"{store_errors.put_back().detail}; not compared yet: {', '.join(unsettled)}"
+        silent_s = self.heartbeat.silent_s()
         if silent_s * 1000 >= LEASE_MS:
             return f"the lease of this replica was not renewed for {silent_s:.0f} s"
         return ""
@@ -319,8 +323,8 @@ class BrokerService:
             elif isinstance(message, m.Compared | m.Relocked):
                 self.comparisons.compared(site, message, now)
                 self.stir()
-            elif self.lives.current is not None:
-                self._take(self.lives.current.coordinator, site, message, now)
+            elif self.replica.current is not None:
+                self._take(self.replica.current.coordinator, site, message, now)
             elif isinstance(message, m.Hello):
                 self.directory.greet(message)
 
@@ -329,8 +333,8 @@ class BrokerService:
         self.step(lambda: coordinator.receive(site, message, now), goes_on=hello)
 
     def _complain(self, site: str, complaint: str, now: Moment) -> None:
-        if self.lives.current is not None:
-            self.lives.current.coordinator.hearing.complain(site, complaint, now)
+        if self.replica.current is not None:
+            self.replica.current.coordinator.checks.complain(site, complaint, now)
             self.stir()
 
     def welcome(self, site: str) -> m.Welcome:
@@ -345,10 +349,11 @@ class BrokerService:
         self.memories.at(site, mark)
 
     def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
-        life = self.lives.current
-        if life is not None:
+        incarnation = self.replica.current
+        if incarnation is not None:
             self.step(
-                lambda: life.coordinator.site_lost(site, reason, unusable=unusable), goes_on=True
+                lambda: incarnation.coordinator.site_lost(site, reason, unusable=unusable),
+                goes_on=True,
             )
         else:
             self.directory.lose(site, reason, unusable=unusable)

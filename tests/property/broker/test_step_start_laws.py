@@ -196,7 +196,7 @@ def test_the_slots_of_all_are_given_back_by_the_word_of_the_last_part_and_by_no_
         row = broker.row(rid)
         all_have = ended.keys() == set(machines)
         assert (row.state == "cancelled") == all_have
-        assert row.parts_ended_at == (max(ended.values()) if all_have else 0)
+        assert row.job.parts_ended_at == (max(ended.values()) if all_have else 0)
         if all_have:
             break
     assert rid == first or broker.row(first).state == "replaced"

@@ -63,7 +63,7 @@ async def _load(facility: Facility, replica: str, number: int, slowest: dict[str
 
 @scenario(Plan(replicas=2, audited=False), least={"booked": 4})
 async def row(facility: Facility, chance: random.Random) -> None:
-    """A row that cannot be read, left behind by the dead, stops no heart and no booking of others."""
+    """A row that cannot be read, left behind by the dead, stops no heartbeat and no booking of others."""
     await facility.up()
     world = facility.world
     async with facility.connect("broker0-0", "ann") as client:

@@ -1,4 +1,4 @@
-"""A row of the register that cannot be read stops nobody: not the heart, not other requests, not a look."""
+"""A row of the register that cannot be read stops nobody: no heartbeat, no other requests, no look."""
 
 from __future__ import annotations
 

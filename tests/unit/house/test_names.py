@@ -27,8 +27,8 @@ SHARED: Final = {
 TERMS: Final = {
     "checking", "planning", "scheduling", "serving", "testing",
     "molding", "packing", "polling", "shaking", "voting", "Molding", "Packing",
-    "Booking", "Ending", "Finding", "Hearing", "Nothing", "Ring", "Setting", "Waiting", "Warning", "Wing",
-    "drawing", "hearing", "ring", "wing",
+    "Booking", "Ending", "Finding", "Nothing", "Ring", "Setting", "Waiting", "Warning", "Wing",
+    "drawing", "ring", "wing",
 }  # fmt: skip
 """Nouns that end in -ing: our rooms, terms of the field, what users are told of, plain English."""
 

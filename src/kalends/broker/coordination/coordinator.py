@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch
-from kalends.broker.coordination.agents.agent_story import AgentStory
+from kalends.broker.coordination.agents.agent_events import AgentEvents
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.effects import CoordinatorEffects, rid_of
@@ -45,8 +45,8 @@ from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.trust.answer_checks import AnswerChecks
 from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.coordination.trust.hearing import Hearing
 from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
@@ -74,7 +74,7 @@ class Coordinator:
     """
 
     table_type = TransactionTable
-    hearing_type = Hearing
+    checks_type = AnswerChecks
     decide_type = DecidePhase
     prepare_type = PreparePhase
     search_type = SlotSearch
@@ -108,7 +108,7 @@ class Coordinator:
         self.outbox = outbox = CoordinatorOutbox()
         self.deadlines = deadlines = Deadlines(jitter)
         self.log = log = EventLog(clock, outbox)
-        self.hearing = hearing = self.hearing_type(alarm=outbox.alarm, lose=directory.lose)
+        self.checks = checks = self.checks_type(alarm=outbox.alarm, lose=directory.lose)
         self.table = table = self.table_type(owner, outbox, ended=self._ended)
         self.cases: Mapping[str, Transaction] = table.cases
         self.containment = FaultContainment(table, outbox, broke=self._broke)
@@ -122,14 +122,14 @@ class Coordinator:
         )
         waits = SiteWaits(directory, deadlines, decide, prepare, self._begin)
         self.search = search = self.search_type(
-            directory, table, outbox, hearing, deadlines, in_flight, prepare, lists, waits, new_query_id
+            directory, table, outbox, checks, deadlines, in_flight, prepare, lists, waits, new_query_id
         )  # fmt: skip
         self.negotiation = negotiation = self.negotiation_type(
-            table, outbox, log, credentials, hearing, in_flight, prepare
+            table, outbox, log, credentials, checks, in_flight, prepare
         )
         approvals = self.approvals_type(table, deadlines, log, prepare, negotiation)
         agents = self.agents_type(
-            identity, directory, table, outbox, log, credentials, prepare, AgentStory(log), scripts
+            identity, directory, table, outbox, log, credentials, prepare, AgentEvents(log), scripts
         )
         self.attempts = self.attempts_type(
             owner, table, in_flight, prepare, self._begin, self.containment.left_alone
@@ -143,11 +143,11 @@ class Coordinator:
             take_over=self.attempts.take_over, owner_alive=owner_alive, certain=certain,
         )  # fmt: skip
         self.reclaims = reclaims = OwnerReclaims(
-            identity, directory, table, outbox, log, hearing, in_flight, decide,
+            identity, directory, table, outbox, log, checks, in_flight, decide,
             new_query_id=new_query_id, owner_alive=owner_alive, calls=self.calls, give_back=self._give_back,
         )  # fmt: skip
         ground = Ground(
-            identity, directory, table, outbox, log, credentials, deadlines, hearing, prepare, self.calls,
+            identity, directory, table, outbox, log, credentials, deadlines, checks, prepare, self.calls,
             jitter, certain, owner_alive,
         )  # fmt: skip
         self._wings = [make(ground) for make in wings]
@@ -218,7 +218,7 @@ class Coordinator:
         One that cannot be true changes nothing but its own request: the site has refused there.
         """
         self.table.at_work_on = self._request_of(message)
-        heard = self.hearing.heard(site, message, now)
+        heard = self.checks.heard(site, message, now)
         if heard is None:
             return
         take = self.takers.get(type(heard))

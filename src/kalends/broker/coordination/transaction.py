@@ -12,7 +12,7 @@ from typing import Literal
 from kalends.broker.coordination.agents.itinerary import Tour
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
 from kalends.broker.coordination.record.decision_record import Record
-from kalends.broker.coordination.trust.hearing import SiteQuestion
+from kalends.broker.coordination.trust.answer_checks import SiteQuestion
 from kalends.broker.planning.needs import BarredNeeds
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
@@ -109,7 +109,7 @@ class AgentRound:
 
 @dataclass(slots=True)
 class Tries:
-    """Starts that were tried (noted by planning), and why they failed (noted by hearing)."""
+    """Starts that were tried (noted by planning), and why they failed (noted by answers)."""
 
     rounds: int = 0
     """Times that planned slots turned out to be taken."""

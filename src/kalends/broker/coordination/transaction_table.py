@@ -137,7 +137,7 @@ def deadline_ms(record: Record, now: Moment) -> int:
     One that owners are to approve has as long as they, to hold again what is lost meanwhile.
     """
     waiting = record.waiting
-    if record.asks_owner and waiting is not None and waiting.approval:
+    if record.owners.approve and waiting is not None and waiting.approval:
         return now.monotonic_ms + max(waiting.until * 1000 - now.wall_ms, 0)
     give_up_at = give_up_at_s(record)
     if not give_up_at:

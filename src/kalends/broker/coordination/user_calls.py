@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch
+from msgspec.structs import replace
+
+from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch, ClientWord
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.phases import NEXT_PHASE
+from kalends.broker.coordination.record import decision_notices
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.coordination.record import occasions
 from kalends.broker.coordination.record.decision_record import Record, Spec
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.record.refusal_errors import check_not_over, key_reused
@@ -98,7 +100,7 @@ class UserCalls:
             created_ms=now.wall_ms,
             spec=spec,
             wants=spec.wants,
-            machines=replaces.machines if replaces else (),
+            job=r.JobFacts(machines=replaces.job.machines) if replaces else r.NO_JOB,
         )
         case = self.table.open(record, now)
         case.tickets.append(ticket)
@@ -162,7 +164,7 @@ class UserCalls:
             raise Conflict(
                 f"it is {record.public_state}, not reserved", request_id=record.reservation
             )
-        if record.state == "commit" and record.ended is not None:
+        if record.state == "commit" and record.job.ended is not None:
             self.outbox.answer(ticket, view_of(record))
             return
         if not parts_ended_at:
@@ -180,34 +182,26 @@ class UserCalls:
         if case.phase == "telling" and not case.cancel_wanted:
             case.cancel_wanted = True
             self.log.add(case, "ended" if parts_ended_at else "cancelled", why, now)
-            case.record.parts_ended_at = parts_ended_at
+            if parts_ended_at:
+                case.record.job = replace(case.record.job, parts_ended_at=parts_ended_at)
             case.record.owner = self.owner
             case.record.told = case.record.done
             case.record.ended_by = by
             body = r.encode_record(case.record)
-            told = occasions.on_cancel(case.record)
+            told = decision_notices.on_cancel(case.record)
             self.table.write(case, r.Cancel(case.rid, self.owner, body, notices=told))
 
-    def tell_agent(
-        self,
-        record: Record,
-        key: str,
-        digest: str,
-        message: str,
-        spec: Spec | None,
-        source: str,
-        now: Moment,
-    ) -> bool:
-        """Leave `message` ("" leaves none) for the agent of an open request, or go on by `spec`.
+    def tell_agent(self, record: Record, word: ClientWord, now: Moment) -> bool:
+        """Leave `word` for the agent of an open request.
 
-        True when it is on its way into the register: `told_agent` of the row then names `key`. False
+        True when it is on its way into the register: `agent.calls` of the row then names its key. False
         while the request is between two attempts, or not in these hands: look at the row again, and
         call again. Raises `LimitExceeded` when too many messages wait.
         """
         case = self._case_of(record, now)
         if case is None or case.phase not in OPEN_PHASES:
             return False
-        self.agents.leave_message(case, key, digest, message, spec, source)
+        self.agents.leave_message(case, word)
         return True
 
     def _case_to_finish(self, record: Record, ticket: int, now: Moment) -> Transaction | None:

@@ -10,8 +10,8 @@ from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.trust.answer_checks import AnswerChecks
 from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.coordination.trust.hearing import Hearing
 from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
@@ -28,7 +28,7 @@ class Ground(NamedTuple):
     log: EventLog
     credentials: Credentials
     deadlines: Deadlines
-    hearing: Hearing
+    checks: AnswerChecks
     prepare: PreparePhase
     calls: UserCalls
     jitter: Callable[[], float]

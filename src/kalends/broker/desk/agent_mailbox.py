@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from kalends.broker.coordination.record.decision_record import Record, Spec
+from kalends.broker.coordination.agents.agent_dispatch import ClientWord
+from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.coordination.record.plain_data import plain_data
 from kalends.broker.coordination.record.refusal_errors import key_reused
 from kalends.broker.desk.request_queries import Records
@@ -58,7 +59,7 @@ class AgentMailbox:
 
     def _told(self, record: Record, key: str, digest: str) -> bool:
         """Whether this very call has been carried out already."""
-        for each, told in record.told_agent:
+        for each, told in record.agent.calls:
             if each == key:
                 if told != digest:
                     raise key_reused(key)
@@ -79,20 +80,16 @@ class AgentMailbox:
                 remedy="book with an agent to have one to talk to",
                 request_id=record.reservation,
             )
-        spec: Spec | None = None
-        source = ""
+        word = ClientWord(body.key, digest, body.message)
         if body.agent:
             # Its owner's scripts: who may see a request of others may not book with their own.
             resolved = self._scripts.resolve(record.user, body.agent, "agent")
-            source = resolved.source
             spec = msgspec.structs.replace(
                 record.spec, agent=resolved.agent, script=resolved.script
             )
-        self._service.runner.asked(
-            lambda coordinator: coordinator.calls.tell_agent(
-                record, body.key, digest, body.message, spec, source, self._service.moment()
-            )
-        )
+            word = word._replace(spec=spec, source=resolved.source)
+        now = self._service.moment()
+        self._service.runner.asked(lambda this: this.calls.tell_agent(record, word, now))
 
 
 def _digest(body: calls.TellAgent) -> str:

@@ -1,7 +1,7 @@
 """Delivery of notices: one replica makes deliveries of what the register has to tell, and sends them.
 
 That is the first by name of the live replicas. While two believe it of themselves, a delivery may come twice,
-with one id. Notices are looked for with every beat of the heart, and when this replica has stored some. One
+with one id. Notices are looked for with every heartbeat, and when this replica has stored some. One
 write replaces a notice by its deliveries, so that after a crash at any point each notice is told, by the same
 deliveries.
 """
@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from kalends.broker.lives.life import Life, Lives
-from kalends.broker.lives.replica import Leases
 from kalends.broker.register.broker_store import Result
 from kalends.broker.register.notice_table import (
     MakeDeliveries,
@@ -23,6 +21,8 @@ from kalends.broker.register.notice_table import (
     addresses_of,
     waiting_notices,
 )
+from kalends.broker.replica.leases import Leases
+from kalends.broker.replica.replica import Incarnation, Replica
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.times import zone_named
 from kalends.notices.bundles import Bundler
@@ -50,17 +50,17 @@ class NoticeDelivery:
     def __init__(
         self,
         rules: BrokerNotices | None,
-        lives: Lives,
+        replica: Replica,
         leases: Leases,
-        *,
         reported: Callable[[str, str], None],
+        *,
         logger: Logger,
         metrics: Metrics,
     ) -> None:
-        self._lives = lives
+        self._replica = replica
         self._leases = leases
-        self._delivering: Life | None = None
-        """The life in which this replica delivers."""
+        self._delivering: Incarnation | None = None
+        """The incarnation in which this replica delivers."""
         self._making = False
         """What was looked at is being made into deliveries."""
         self._closed = False
@@ -72,22 +72,22 @@ class NoticeDelivery:
 
     def beat(self) -> None:
         """Look whether it is for this replica to deliver, and what there is."""
-        life = self._lives.current
-        if life is None or self._closed or not self._is_mine(life):
+        incarnation = self._replica.current
+        if incarnation is None or self._closed or not self._is_mine(incarnation):
             self.end_life()
             return
         # What cannot be read now is looked for at the next beat.
         with contextlib.suppress(Unavailable):
-            self._deliver(life)
+            self._deliver(incarnation)
 
-    def _deliver(self, life: Life) -> None:
-        if self._delivering is not life:
+    def _deliver(self, incarnation: Incarnation) -> None:
+        if self._delivering is not incarnation:
             self.end_life()
-            deliveries = life.store.read(stored_deliveries)
-            self._delivering = life
-            self.notifier.begin_life(*deliveries, partial(self._forget, life))
+            deliveries = incarnation.store.read(stored_deliveries)
+            self._delivering = incarnation
+            self.notifier.begin_life(*deliveries, partial(self._forget, incarnation))
         if self.notifier.has_room and not self._making:
-            self._make_deliveries(life)
+            self._make_deliveries(incarnation)
 
     def end_life(self) -> None:
         """The store cannot be used, or another replica delivers."""
@@ -101,30 +101,36 @@ class NoticeDelivery:
         self._delivering = None
         await self.notifier.close()
 
-    def _is_mine(self, life: Life) -> bool:
-        me = life.coordinator.identity.owner
-        certain = life.recognition.is_certain(self._lives.moment().monotonic_ms)
+    def _is_mine(self, incarnation: Incarnation) -> bool:
+        me = incarnation.coordinator.identity.owner
+        certain = incarnation.recognition.is_certain(self._replica.moment().monotonic_ms)
         return certain and me == min(self._leases.all_alive(), default=me)
 
-    def _make_deliveries(self, life: Life) -> None:
-        waiting = life.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
+    def _make_deliveries(self, incarnation: Incarnation) -> None:
+        waiting = incarnation.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
         for number in waiting.unreadable:
             self.notifier.lose(str(number), "its record in the store cannot be read")
         deliveries: list[Delivery] = []
         numbers = list(waiting.unreadable)
         for bundle in self._bundler.bundles(waiting.notices, self._now_s()):
             numbers += bundle
-            deliveries += self._deliveries(life, [waiting.notices[number] for number in bundle])
+            deliveries += self._deliveries(
+                incarnation, [waiting.notices[number] for number in bundle]
+            )
         if not numbers:
             return
         self._making = True
         write = MakeDeliveries(tuple(numbers), tuple(deliveries))
-        life.store.writer.submit((write,), partial(self._made, life, deliveries), self._lives.fail)
+        incarnation.store.writer.submit(
+            (write,), partial(self._made, incarnation, deliveries), self._replica.fail
+        )
 
-    def _deliveries(self, life: Life, notices: Sequence[RequestNotice]) -> list[Delivery]:
+    def _deliveries(
+        self, incarnation: Incarnation, notices: Sequence[RequestNotice]
+    ) -> list[Delivery]:
         """Return a delivery to each address of the user, or to the one address that a notice names."""
         deliveries = []
-        for address in life.store.read(addresses_of, notices[0].user):
+        for address in incarnation.store.read(addresses_of, notices[0].user):
             told = [
                 each for each in notices if each.occasion != "test" or each.to == address.receiver
             ]
@@ -142,25 +148,27 @@ class NoticeDelivery:
                 self.notifier.lose(told[0].id, repr(error))
         return deliveries
 
-    def _made(self, life: Life, deliveries: Sequence[Delivery], results: Sequence[Result]) -> None:
-        if self._delivering is not life:
+    def _made(
+        self, incarnation: Incarnation, deliveries: Sequence[Delivery], results: Sequence[Result]
+    ) -> None:
+        if self._delivering is not incarnation:
             return
         self._making = False
         if results == [1]:
             self.notifier.take_up(deliveries)
             self.beat()  # There may be more since.
 
-    def _forget(self, life: Life, ids: Sequence[str]) -> None:
-        if self._lives.current is life:
+    def _forget(self, incarnation: Incarnation, ids: Sequence[str]) -> None:
+        if self._replica.current is incarnation:
             done = DeliveriesDone(tuple(ids))
-            life.store.writer.submit((done,), lambda results: None, self._lives.fail)
+            incarnation.store.writer.submit((done,), lambda results: None, self._replica.fail)
 
     def _address_of(self, delivery: Delivery) -> NoticeAddress | None:
         """Return the address of its user that a delivery is for; None where it was removed."""
-        life = self._delivering
-        if life is None:
+        incarnation = self._delivering
+        if incarnation is None:
             return None
-        for address in life.store.read(addresses_of, delivery.user):
+        for address in incarnation.store.read(addresses_of, delivery.user):
             try:
                 if self.notifier.address_of(address.user, address.receiver) == delivery.to:
                     return address
@@ -176,4 +184,4 @@ class NoticeDelivery:
         return address.secret if address is not None and address.secret else None
 
     def _now_s(self) -> int:
-        return self._lives.moment().wall_s
+        return self._replica.moment().wall_s

@@ -7,6 +7,7 @@ waits as long as it says; a request goes on without its caller.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import attrgetter
@@ -23,7 +24,6 @@ from kalends.broker.coordination.record.refusal_errors import (
 )
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.desk.changes import changed
-from kalends.broker.desk.digests import digest_of
 from kalends.broker.desk.priorities import PriorityGrants
 from kalends.broker.desk.request_queries import Records, check_own, ended_by
 from kalends.broker.desk.scripts import Scripts
@@ -49,7 +49,14 @@ POLL_S_MIN: Final = 0.01
 POLL_S_MAX: Final = 0.2
 """How often the register is looked at for what another replica, or a site, is about to settle."""
 
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+
 Finish = Callable[[Record, int, Moment], None]
+
+
+def digest_of(*asked: object) -> str:
+    """Return the same text for the same call, in any process and version of Python."""
+    return hashlib.blake2b(_ENCODER.encode(asked), digest_size=16).hexdigest()
 
 
 class RequestCommands:
@@ -222,7 +229,7 @@ class RequestCommands:
         first may have no sense any more, just because it was carried out.
         """
         service = self._service
-        service.lives.check()
+        service.replica.check()
         user = caller.principal.user
         loop = asyncio.get_running_loop()
         began_s = loop.time()

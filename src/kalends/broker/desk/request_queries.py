@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.record.decision_record import Record, Unreadable, decode_parts
+from kalends.broker.coordination.record.decision_record import Record, Unreadable
 from kalends.broker.coordination.record.event_log import as_told
 from kalends.broker.coordination.record.views import view_of
 from kalends.broker.register import request_reads, request_rows
@@ -56,7 +56,7 @@ class Records:
             request_rows.row, request_id
         )
         if record is None or not may_see(caller, record.user):
-            self._service.lives.check_whole()
+            self._service.replica.check_whole()
             raise NotFound(
                 "no such request, or not yours",
                 where="id",
@@ -98,7 +98,7 @@ class Records:
             confirmed = frozenset(site for site, part in case.parts.items() if part.done)
         changing = self._service.store.read(request_rows.changing, record.reservation)
         view = view_of(record, confirmed=confirmed, changing=changing)
-        if record.machines:
+        if record.job.machines:
             view = structs.replace(view, parts=self._parts_of(record))
         if case is None or record.state != "open":
             return view
@@ -128,7 +128,7 @@ class Records:
     def by_key(self, caller: Caller, body: calls.ByKey) -> calls.RequestView:
         record = self._service.store.read(request_reads.by_key, caller.principal.user, body.key)
         if record is None:
-            self._service.lives.check_whole()
+            self._service.replica.check_whole()
             raise NotFound(
                 "no request of yours was made with this key",
                 where="key",
@@ -182,8 +182,6 @@ class Records:
 
 def _begins(record: Record) -> list[calls.Event]:
     """Return when each part of a job in step began, by the clock of its site."""
-    if not record.machines or not record.started:
-        return []
     return [
         calls.Event(
             number=part.began_at * 1_000,
@@ -192,7 +190,7 @@ def _begins(record: Record) -> list[calls.Event]:
             kind="began",
             detail=f"{part.machine}/{part.job}",
         )
-        for part in decode_parts(record.started)
+        for part in record.job.parts
         if part.began_at
     ]
 

@@ -56,9 +56,11 @@ def permit(connection: sqlite3.Connection, op: Permit) -> Registered:
         return registered(op, False, found)
     if op.site not in found.chosen:
         return Registered(op, False, found)
-    if not found.started and (found.ended is not None or _waits_for_an_end(connection, found, op)):
+    if not found.job.started and (
+        found.job.ended is not None or _waits_for_an_end(connection, found, op)
+    ):
         return Registered(op, False, found)
-    sure = found.started is not None or (
+    sure = found.job.started is not None or (
         len(found.chosen) == 1 and _past_is_known(connection, found)
     )
     connection.execute(
@@ -68,7 +70,7 @@ def permit(connection: sqlite3.Connection, op: Permit) -> Registered:
     )
     found = row(connection, op.rid)
     assert isinstance(found, Record)
-    return Registered(op, found.started == op.site, found)
+    return Registered(op, found.job.started == op.site, found)
 
 
 def _waits_for_an_end(connection: sqlite3.Connection, record: Record, op: Permit) -> bool:
@@ -77,7 +79,7 @@ def _waits_for_an_end(connection: sqlite3.Connection, record: Record, op: Permit
         return False
     lost = op.lost if record.may_start_twice else ()
     return any(
-        isinstance(each, Unreadable) or (each.awaited and each.started not in lost)
+        isinstance(each, Unreadable) or (each.awaited and each.job.started not in lost)
         for each in history(connection, record.reservation)
         if each.rid != record.rid
     )
@@ -126,12 +128,12 @@ def assemble(connection: sqlite3.Connection, op: Assemble) -> Registered:
     if isinstance(found, Registered):
         return found
     ready = {part.machine: part for part in op.parts}
-    if not found.started and found.machines and ready.keys() >= set(found.machines):
-        parts = [ready[machine] for machine in found.machines]
+    machines = found.job.machines
+    if not found.job.started and machines and ready.keys() >= set(machines):
+        parts = [ready[machine] for machine in machines]
         ends = [want.end for want in found.wants if want.resource in ready]
         in_time = op.begins_ms < min(ends) * 1_000
-        found.started = encode_parts(parts) if in_time else GIVEN_UP
-        _decide_start(connection, found, op.begins_ms)
+        _decide_start(connection, found, encode_parts(parts) if in_time else GIVEN_UP, op.begins_ms)
     return _decided(connection, op, found)
 
 
@@ -140,16 +142,15 @@ def give_up(connection: sqlite3.Connection, op: GiveUp) -> Registered:
     found = _step_of(connection, op)
     if isinstance(found, Registered):
         return found
-    if not found.started and found.machines:
-        found.started = GIVEN_UP
-        _decide_start(connection, found, 0)
+    if not found.job.started and found.job.machines:
+        _decide_start(connection, found, GIVEN_UP, 0)
     return _decided(connection, op, found)
 
 
 def note_began(connection: sqlite3.Connection, op: NoteBegan) -> Registered:
     """The first answer stands."""
     found = row(connection, op.rid)
-    if not isinstance(found, Record) or not found.machines:
+    if not isinstance(found, Record) or not found.job.machines:
         return registered(op, False, found)
     rid, started = _start_of(connection, found)
     parts = {part.machine: part for part in decode_parts(started or GIVEN_UP)}
@@ -175,23 +176,27 @@ def _step_of(connection: sqlite3.Connection, op: Assemble | GiveUp) -> Record | 
         return registered(op, False, found)
     if op.site not in found.chosen:
         return Registered(op, False, found)
-    _, found.started = _start_of(connection, found)
+    _, started = _start_of(connection, found)
+    found.job = structs.replace(found.job, started=started)
     return found
 
 
 def _start_of(connection: sqlite3.Connection, record: Record) -> tuple[str, str | None]:
     """Return which request of a reservation has the start of its job in step, and that."""
-    if record.started is None and record.replaces:
+    if record.job.started is None and record.replaces:
         for each in history(connection, record.reservation):
-            if isinstance(each, Record) and each.machines and each.started:
-                return each.rid, each.started
-    return record.rid, record.started
+            if isinstance(each, Record) and each.job.machines and each.job.started:
+                return each.rid, each.job.started
+    return record.rid, record.job.started
 
 
-def _decide_start(connection: sqlite3.Connection, record: Record, begins_ms: int) -> None:
+def _decide_start(
+    connection: sqlite3.Connection, record: Record, started: str, begins_ms: int
+) -> None:
+    record.job = structs.replace(record.job, started=started)
     connection.execute(
         "insert into start (rid, site, places) values (?, ?, ?)",
-        (record.rid, record.started, str(begins_ms)),
+        (record.rid, started, str(begins_ms)),
     )
 
 
@@ -200,7 +205,7 @@ def _decided(connection: sqlite3.Connection, op: Assemble | GiveUp, record: Reco
     (begins_ms,) = connection.execute(
         "select cast(places as integer) from start where rid = ?", (rid,)
     ).fetchone() or (0,)
-    return Registered(op, bool(record.started), record, begins_ms=begins_ms)
+    return Registered(op, bool(record.job.started), record, begins_ms=begins_ms)
 
 
 def stranded(
@@ -217,7 +222,11 @@ def stranded(
     ).fetchall()
     for rid in [rid for rid, places in placed if set(sites).issuperset(places.split(","))]:
         record = row(connection, rid) if rid not in but else None
-        if not isinstance(record, Record) or record.state != "commit" or record.ended is not None:
+        if (
+            not isinstance(record, Record)
+            or record.state != "commit"
+            or record.job.ended is not None
+        ):
             continue
         if not changing(connection, record.reservation):
             found.append((record, len(history(connection, record.reservation))))
@@ -231,7 +240,7 @@ def left(connection: sqlite3.Connection, site: str, why: str, count_max: int) ->
     found: list[Record] = []
     for (rid,) in connection.execute("select rid from start where site = ''").fetchall():
         record = row(connection, rid)
-        if not isinstance(record, Record) or not record.may_start or record.ended is not None:
+        if not isinstance(record, Record) or not record.may_start or record.job.ended is not None:
             continue
         made, place = record.spec.by_others, record.spec.placement
         if made is None or made.reason != why or place is None or site not in place.elsewhere:

@@ -10,8 +10,10 @@ import sqlite3
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from kalends.broker.coordination.record.decision_record import (
+    NO_JOB,
     Record,
     Registered,
     Unreadable,
@@ -82,7 +84,9 @@ def of_columns(columns: tuple[Any, ...]) -> Row:
     rid, user, key, reservation, att, state, owner, done, started, ended, body = columns
     try:
         record = decode_record(body)
-        record.ended = msgspec.msgpack.decode(ended, type=PlacedEnd) if ended else None
+        if started is not None or ended is not None or record.job is not NO_JOB:
+            end = msgspec.msgpack.decode(ended, type=PlacedEnd) if ended else None
+            record.job = structs.replace(record.job, started=started, ended=end)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
         reason = f"its record cannot be read: {error}"
         return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
@@ -90,5 +94,4 @@ def of_columns(columns: tuple[Any, ...]) -> Row:
         reason = f"its row holds the record of {record.rid}"
         return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
     record.att, record.state, record.owner, record.done = att, state, owner, bool(done)
-    record.started = started
     return record

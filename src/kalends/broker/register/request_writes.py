@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from kalends.broker.coordination.record.decision_notices import on_nodes
 from kalends.broker.coordination.record.decision_record import (
     FORGOTTEN,
     Adopt,
@@ -39,7 +40,6 @@ from kalends.broker.coordination.record.decision_record import (
     Telling,
     encode_record,
 )
-from kalends.broker.coordination.record.occasions import on_nodes
 from kalends.broker.register import notice_table, script_table
 from kalends.broker.register.job_starts import (
     assemble,
@@ -172,9 +172,10 @@ def _leave_places(connection: sqlite3.Connection, op: Commit) -> bool:
 
 
 def _may_leave(old: Record, op: Commit) -> bool:
-    if old.ended is not None:
+    if old.job.ended is not None:
         return old.could_not_start
-    if old.started in (None, FORGOTTEN) or bool(old.started) != op.running:
+    started = old.job.started
+    if started in (None, FORGOTTEN) or bool(started) != op.running:
         return False
     return not op.running or (old.spec.placement is not None and old.spec.placement.job.rerun)
 
@@ -294,7 +295,7 @@ def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
 def _replace_forgotten(connection: sqlite3.Connection, old: Record) -> None:
     """Replace what has been replaced before; a job that may run again may have started by then."""
     connection.execute("update request set state = 'replaced', done = 1 where rid = ?", (old.rid,))
-    if old.started == "" and old.spec.placement is not None and old.spec.placement.job.rerun:
+    if old.job.started == "" and old.spec.placement is not None and old.spec.placement.job.rerun:
         connection.execute(
             "update start set site = iif(places like '%,%', ?, places) where rid = ?",
             (FORGOTTEN, old.rid),
@@ -325,7 +326,7 @@ def _note_nodes(connection: sqlite3.Connection, op: NoteNodes) -> Registered:
     if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
         return registered(op, False, found)
     units = sum(want.units for want in found.wants if want.resource == op.resource)
-    known = found.nodes_out.get(op.resource)
+    known = found.owners.nodes_out.get(op.resource)
     if op.site not in found.chosen or not units:
         return Registered(op, False, found)
     if known is not None and op.lack.number <= known.number:
@@ -336,10 +337,11 @@ def _note_nodes(connection: sqlite3.Connection, op: NoteNodes) -> Registered:
     if lack.nodes != (known.nodes if known is not None else 0) and lack.told < NOTICES_MAX:
         lack = structs.replace(lack, told=lack.told + 1)
         notice_table.post_notice(connection, on_nodes(found, op.resource, lack))
-    found.nodes_out = {**found.nodes_out, op.resource: lack}
-    body = encode_record(structs.replace(found, started=None, ended=None))
+    nodes_out = {**found.owners.nodes_out, op.resource: lack}
+    found.owners = structs.replace(found.owners, nodes_out=nodes_out)
     connection.execute(
-        "update request set body = ? where rid = ? and state = 'commit'", (body, op.rid)
+        "update request set body = ? where rid = ? and state = 'commit'",
+        (encode_record(found), op.rid),
     )
     return Registered(op, True, found)
 

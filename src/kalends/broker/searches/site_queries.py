@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from kalends.broker.coordination.search.query_plan import batched
-from kalends.broker.coordination.trust.hearing import (
+from kalends.broker.coordination.trust.answer_checks import (
     SiteQuestion,
     complaint_about_view,
     refused_view,

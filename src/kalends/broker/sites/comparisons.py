@@ -11,14 +11,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from kalends.broker.coordination.record.decision_record import Operation
-from kalends.broker.lives import store_trouble
-from kalends.broker.lives.life import Lives
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.register import request_reads
 from kalends.broker.register.broker_store import MadeGood, PutBack, Result, Write
+from kalends.broker.replica import store_errors
+from kalends.broker.replica.replica import Replica
 from kalends.contract import messages as m
 from kalends.contract.calls import Reconciled
 from kalends.core.errors import LostRace, Unavailable
@@ -34,14 +34,14 @@ class Comparisons:
     """All comparisons of one replica.
 
     `step` gives something to the coordinator, `stir` has what was said sent, `written` writes; `certain` and
-    `wake` are those of the heart.
+    `wake` are those of the heartbeat.
     """
 
     def __init__(
         self,
         directory: Directory,
         coords: tuple[str, ...],
-        lives: Lives,
+        replica: Replica,
         logger: Logger,
         *,
         alarms: Alarms,
@@ -52,7 +52,7 @@ class Comparisons:
         wake: Callable[[], None],
     ) -> None:
         self._directory = directory
-        self._lives = lives
+        self._replica = replica
         self._logger = logger
         self._alarms = alarms
         self._step = step
@@ -61,13 +61,14 @@ class Comparisons:
         self._certain = certain
         self._wake = wake
         self._audits = Audits(
-            lambda *page: lives.store.read(request_reads.between, *page), lambda: lives.store.secret
+            lambda *page: replica.store.read(request_reads.between, *page),
+            lambda: replica.store.secret,
         )
         self._reconciler = Reconciler(
-            lambda *page: lives.store.read(request_reads.between, *page),
+            lambda *page: replica.store.read(request_reads.between, *page),
             {name: site.url for name, site in directory.sites.items()},
             coords,
-            lambda: lives.store.secret,
+            lambda: replica.store.secret,
         )
         self._reconciled = asyncio.Event()
 
@@ -87,38 +88,38 @@ class Comparisons:
 
     def known(self, site: str, known: m.Known, now: Moment) -> None:
         """Compare the site's past with our memory of it, and ours with the site's memory."""
-        life = self._lives.current
-        if life is None:
+        incarnation = self._replica.current
+        if incarnation is None:
             return
         if known.behind:
             self._alarms.tell(
                 f"{site} may have forgotten promises, and is being compared", _about(site)
             )
         try:
-            includes_all = life.recognition.hear(site, known.marks)
+            includes_all = incarnation.recognition.hear(site, known.marks)
         except Unavailable as error:
-            self._lives.fail(error)
+            self._replica.fail(error)
             return
-        if not includes_all and not life.recognition.put_back:
+        if not includes_all and not incarnation.recognition.put_back:
             self._alarms.tell(
                 f"this broker's register was restored to an earlier state: {site} knows more of its"
                 " decisions. The broker takes no new requests until it has been compared with all sites",
                 PUT_BACK,
             )
-            life.store.writer.submit((PutBack(),), lambda _: None, self._lives.fail)
-            self._lives.fail(store_trouble.put_back())
+            incarnation.store.writer.submit((PutBack(),), lambda _: None, self._replica.fail)
+            self._replica.fail(store_errors.put_back())
             return
         if known.forgotten:
-            self._step(lambda: life.coordinator.site_forgot(site, now))
-        if known.behind or known.forgotten or life.recognition.put_back:
+            self._step(lambda: incarnation.coordinator.site_forgot(site, now))
+        if known.behind or known.forgotten or incarnation.recognition.put_back:
             self._begin_comparison(site, again=True)
             self._stir()
-        if life.recognition.is_certain(now.monotonic_ms):
+        if incarnation.recognition.is_certain(now.monotonic_ms):
             self._certain()
 
     def compared(self, site: str, message: m.Compared | m.Relocked, now: Moment) -> None:
-        life = self._lives.current
-        if life is None:
+        incarnation = self._replica.current
+        if incarnation is None:
             return
         try:
             if isinstance(message, m.Compared) and self._audits.running(site):
@@ -141,18 +142,18 @@ class Comparisons:
                     f" {', '.join(lost.blockers)}",
                     _about(site),
                 )
-            life.recognition.settle(site)
-            if life.recognition.put_back and not life.recognition.unsettled():
-                write = _made_good(life.recognition)
-                life.store.writer.submit((write,), self._go_on, self._lives.fail)
+            incarnation.recognition.settle(site)
+            if incarnation.recognition.put_back and not incarnation.recognition.unsettled():
+                write = _made_good(incarnation.recognition)
+                incarnation.store.writer.submit((write,), self._go_on, self._replica.fail)
             self._reconciled.set()
 
     def _go_on(self, results: Sequence[Result]) -> None:
         """The restored register has been made good."""
-        life = self._lives.current
-        if life is None:
+        incarnation = self._replica.current
+        if incarnation is None:
             return
-        life.recognition.put_back = False
+        incarnation.recognition.put_back = False
         self._alarms.settle(PUT_BACK)
         if isinstance(results[0], int):
             if results[0]:
@@ -203,7 +204,7 @@ class Comparisons:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._until_compared(reached)
-                if self._lives.current is not None and self._lives.current.recognition.put_back:
+                if self._replica.current is not None and self._replica.current.recognition.put_back:
                     # That it is made good may be on its way to the disk; then all is compared once more.
                     await self._written(())
                     await self._until_compared(reached)
@@ -213,9 +214,9 @@ class Comparisons:
             for site in reached
             if self._reconciler.running(site)
         }
-        life = self._lives.current
-        if go_on and life is not None and life.recognition.put_back:
-            self._go_on(await self._written((_made_good(life.recognition),)))
+        incarnation = self._replica.current
+        if go_on and incarnation is not None and incarnation.recognition.put_back:
+            self._go_on(await self._written((_made_good(incarnation.recognition),)))
         return Reconciled(
             sites=tuple(reports[site] for site in reached if site in reports),
             comparing=comparing,
@@ -224,7 +225,8 @@ class Comparisons:
                 for site in self._directory.sites
                 if site not in reports and site not in comparing
             ),
-            recovering=self._lives.current is not None and self._lives.current.recognition.put_back,
+            recovering=self._replica.current is not None
+            and self._replica.current.recognition.put_back,
         )
 
     async def _until_compared(self, sites: Sequence[str]) -> None:

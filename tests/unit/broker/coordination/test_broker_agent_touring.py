@@ -22,8 +22,8 @@ from touring_support import (
     says,
 )
 
-from kalends.broker.coordination.agents.agent_dispatch import UNKNOWN_MAX
-from kalends.broker.coordination.agents.agent_story import LEFT_MAX
+from kalends.broker.coordination.agents.agent_dispatch import UNKNOWN_MAX, ClientWord
+from kalends.broker.coordination.agents.agent_events import LEFT_MAX
 from kalends.broker.coordination.agents.itinerary import AGREE_MAX, TOURS_MAX
 from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
@@ -601,7 +601,7 @@ def test_a_take_over_goes_on_with_the_round_that_was_reached() -> None:
     rid = first.send_agent()
     first.report(rid, says("here", offers=[offered("here/one", (0, 60))]))
     first.report(rid, says("there", offers=[offered("there/one", (30, 90), term=1)]))
-    only = first.row(rid).only
+    only = first.row(rid).agent.only
     assert only
     second = AgentBroker(shared, name="b")
     second.sent()
@@ -652,7 +652,7 @@ def test_what_is_left_is_bounded(broker: AgentBroker) -> None:
             sent = tuple(f'"{att} {site} {n} {"x" * 4_000}"' for n in range(AGENT_MESSAGES_MAX))
             run = [offered(f"{site}/one", (0, 60), term=term)]
             broker.report(rid, says(site, offers=run, sent=sent), att=att)
-    left = broker.row(rid).left
+    left = broker.row(rid).agent.left
     assert len(left) <= LEFT_MAX
     assert sum(len(each.text) for each in left) <= 65_536
     assert left[-1].text.startswith('"3 there 15')
@@ -660,7 +660,7 @@ def test_what_is_left_is_bounded(broker: AgentBroker) -> None:
 
 def tell(broker: AgentBroker, rid: str, message: str, key: str = "tell-key-1") -> bool:
     row = broker.row(rid)
-    told = broker.coordinator.calls.tell_agent(row, key, "digest", message, None, "", broker.now)
+    told = broker.coordinator.calls.tell_agent(row, ClientWord(key, "digest", message), broker.now)
     broker.settle()
     return told
 
@@ -669,7 +669,7 @@ def test_a_message_reaches_the_agent_in_its_next_round_once(broker: AgentBroker)
     rid = broker.send_agent()
     assert tell(broker, rid, '"cheaper"')
     assert tell(broker, rid, '"cheaper"')  # the same key
-    assert broker.row(rid).inbox == ('"cheaper"',)
+    assert broker.row(rid).agent.inbox == ('"cheaper"',)
     for att, inbox in ((1, ('"cheaper"',)), (2, ())):
         broker.report(rid, says("here", offers=[offered("here/one", (0, 60))]), att=att)
         broker.sent()
@@ -683,16 +683,15 @@ def test_only_so_many_messages_wait(broker: AgentBroker) -> None:
         assert tell(broker, rid, str(number), f"tell-key-{number}")
     with pytest.raises(LimitExceeded):
         tell(broker, rid, '"more"', "tell-key-more")
-    assert len(broker.row(rid).inbox) == AGENT_MESSAGES_MAX
+    assert len(broker.row(rid).agent.inbox) == AGENT_MESSAGES_MAX
 
 
 def test_another_agent_goes_on_from_the_next_round(broker: AgentBroker) -> None:
     rid = broker.send_agent()
     row = broker.row(rid)
     spec = row.spec.__class__(row.spec.request, row.spec.text, agent="other", script=OTHER_SCRIPT)
-    assert broker.coordinator.calls.tell_agent(
-        row, "tell-key-1", "digest", "", spec, OTHER_SOURCE, broker.now
-    )
+    other = ClientWord("tell-key-1", "digest", spec=spec, source=OTHER_SOURCE)
+    assert broker.coordinator.calls.tell_agent(row, other, broker.now)
     broker.settle()
     kept = {row[0] for row in broker.register.execute("select hash from script")}
     assert kept == {SCRIPT, OTHER_SCRIPT}
@@ -713,7 +712,7 @@ def test_between_two_attempts_the_agent_is_told_later(broker: AgentBroker) -> No
     broker.write()
     assert tell(broker, rid, '"now"')
     broker.write()
-    assert broker.row(rid).inbox == ('"now"',)
+    assert broker.row(rid).agent.inbox == ('"now"',)
 
 
 def test_a_word_to_the_agent_does_not_tell_of_a_hold_before_it_is_written(
@@ -770,7 +769,7 @@ def test_where_an_agent_fails_the_answer_names_the_site_and_the_default_has_chos
     broker.report(rid, says("here", held("here/one", 0), code="error", line=3))
     broker.report(rid, says("there", held("there/one", 0, term=1)))
     assert broker.case(rid).phase == "preparing"
-    assert broker.case(rid).record.agent_failed == ("here",)
+    assert broker.case(rid).record.agent.failed == ("here",)
 
 
 def test_an_agent_that_must_run_and_fails_books_nothing(broker: AgentBroker) -> None:

@@ -60,7 +60,7 @@ class Fragile(Broker):
         self.contained(lambda: self.coordinator.receive(site, message, self.now))
 
     def unattended(self) -> list[request_rows.Row]:
-        """What the heart would take up now."""
+        """What the heartbeat would take up now."""
         me, attended = self.coordinator.identity.owner, self.coordinator.containment.attended()
         return request_reads.unattended(self.register, me, attended, 10)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.broker.lives.replica import CLOCK_AHEAD
+from kalends.broker.replica.leases import CLOCK_AHEAD
 from kalends.core.clock import ASTRAY_MS, SKEW_MS_MAX, LogicalClock
 
 WALL_MS = 1_800_000_000_000

@@ -31,10 +31,10 @@ from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
 from kalends.broker.coordination.voting.negotiation import Negotiation
-from kalends.broker.federation.parts.job_ends import JobEnds
-from kalends.broker.federation.parts.solicitation import Solicitation
-from kalends.broker.federation.parts.start_answers import StartAnswers
-from kalends.broker.federation.parts.steps import Steps
+from kalends.broker.jobs.parts.job_ends import JobEnds
+from kalends.broker.jobs.parts.solicitation import Solicitation
+from kalends.broker.jobs.parts.start_answers import StartAnswers
+from kalends.broker.jobs.parts.steps import Steps
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
 

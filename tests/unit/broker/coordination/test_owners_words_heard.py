@@ -65,7 +65,7 @@ def test_the_user_is_told_the_words_of_all_owners() -> None:
     broker, rid = before_owners()
     broker.receive("there", says(rid, "approved", word="bring a badge"))
     broker.receive("here", says(rid, "approved", word="mind the step"))
-    assert set(broker.case(rid).record.owner_words) == {"bring a badge", "mind the step"}
+    assert set(broker.case(rid).record.owners.words) == {"bring a badge", "mind the step"}
 
 
 def test_owners_may_think_until_the_first_of_several_slots_begins() -> None:
@@ -94,4 +94,4 @@ def test_owners_have_no_more_time_when_a_hold_was_lost_meanwhile() -> None:
     assert broker.case(rid).phase == "asking"
     assert first is not None
     assert broker.case(rid).record.waiting == first
-    assert broker.case(rid).record.asked_at == first.since
+    assert broker.case(rid).record.owners.asked_at == first.since

@@ -6,8 +6,8 @@ from typing import Any
 
 import structlog
 
-from kalends.broker.lives.life import Lives
 from kalends.broker.planning.directory import Directory
+from kalends.broker.replica.replica import Replica
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.contract import messages as m
 from kalends.serving.alarms import Alarms
@@ -23,7 +23,7 @@ async def test_a_comparison_under_way_is_not_told_as_a_site_that_was_not_reached
     directory.greet(m.Hello(site="near", epoch=1, resources=()))
     logger: Any = structlog.get_logger()
     comparisons = Comparisons(
-        directory, (), Lives(logger, lambda: None, moment), logger,
+        directory, (), Replica(logger, lambda: None, moment), logger,
         alarms=Alarms(logger, lambda: None), step=lambda call: call() and None,
         stir=lambda: None, written=written, certain=lambda: None, wake=lambda: None,
     )  # fmt: skip

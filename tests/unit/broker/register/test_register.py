@@ -81,11 +81,14 @@ class Twin:
     def body(self, op: Any, **changes: Any) -> None:
         row = self.rows[op.rid]
         assert row is not None
-        names = ("att", "state", "owner", "done", "started", "ended")
-        kept = {name: getattr(row, name) for name in names}
-        self.rows[op.rid] = msgspec.structs.replace(
-            r.decode_record(op.body) if hasattr(op, "body") else row, **{**kept, **changes}
-        )
+        new = r.decode_record(op.body) if hasattr(op, "body") else row
+        started = changes.pop("started", row.job.started)
+        job = msgspec.structs.replace(new.job, started=started, ended=row.job.ended)
+        kept = {name: getattr(row, name) for name in ("att", "state", "owner", "done")}
+        self.rows[op.rid] = msgspec.structs.replace(new, job=job, **{**kept, **changes})
+
+    def note(self, row: Record, **facts: Any) -> None:
+        row.job = msgspec.structs.replace(row.job, **facts)
 
     def open_at(self, op: Any) -> bool:
         row = self.rows.get(op.rid)
@@ -115,22 +118,16 @@ class Twin:
         return self.answer(op, won)
 
     def do_commit(self, op: r.Commit) -> Registered:
-        won = self.open_at(op)
+        won, old, new = self.open_at(op), self.rows.get(op.replaces), self.rows.get(op.rid)
         if won and op.replaces:
-            old = self.rows.get(op.replaces)
             won = old is not None and old.state == "commit"
-            if won:
-                assert old is not None
+            if won and old is not None:
                 won = self.may_leave(old, op) if op.elsewhere else old.done
-            if won:
-                assert old is not None
-                old.state = "replaced"
-            if won and op.elsewhere:
-                new = self.rows[op.rid]
-                assert old is not None
-                assert new is not None
+        if won and old is not None and new is not None:
+            old.state = "replaced"
+            if op.elsewhere:
                 old.told, old.done, old.owner = old.done, False, new.owner
-                old.started = old.started or None
+                self.note(old, started=old.job.started or None)
         if won:
             self.body(op, state="commit", started="" if op.places else None)
         return self.answer(op, won)
@@ -139,8 +136,8 @@ class Twin:
         if op.running:
             if old.spec.placement is None or not old.spec.placement.job.rerun:
                 return False
-            return old.started not in (None, "", r.FORGOTTEN) and old.ended is None
-        return old.started == "" and old.ended is None
+            return old.job.started not in (None, "", r.FORGOTTEN) and old.job.ended is None
+        return old.job.started == "" and old.job.ended is None
 
     def do_close(self, op: r.Close) -> Registered:
         won = self.open_at(op)
@@ -152,7 +149,7 @@ class Twin:
         row = self.rows.get(op.rid)
         won = row is not None and row.state == "commit"
         if won and row is not None:
-            started = row.started or None
+            started = row.job.started or None
             self.body(op, state="cancelled", done=False, owner=op.owner, started=started)
         return self.answer(op, won)
 
@@ -186,14 +183,15 @@ class Twin:
         taken = row is not None and (row.state, row.att) == ("commit", op.att)
         if row is None or not taken or op.site not in row.chosen:
             return self.answer(op, False)
-        if not row.started and (row.ended is not None or self.must_wait(row, op)):
+        if not row.job.started and (row.job.ended is not None or self.must_wait(row, op)):
             return self.answer(op, False)
-        if row.started is None:
+        if row.job.started is None:
             before = self.rows.get(row.replaces)
             known = not row.replaces or (before is not None and before.spec.placement is not None)
-            row.started = op.site if len(row.chosen) == 1 and known else r.FORGOTTEN
-        row.started = row.started or op.site
-        return Registered(op, row.started == op.site, copy.copy(row))
+            sure = len(row.chosen) == 1 and known
+            self.note(row, started=op.site if sure else r.FORGOTTEN)
+        self.note(row, started=row.job.started or op.site)
+        return Registered(op, row.job.started == op.site, copy.copy(row))
 
     def must_wait(self, row: Record, op: r.Permit) -> bool:
         job = row.spec.placement.job if row.spec.placement is not None else None
@@ -202,21 +200,22 @@ class Twin:
             each is not None
             and each.reservation == row.reservation
             and each.state == "replaced"
-            and each.started
-            and each.ended is None
-            and each.started not in lost
+            and each.job.started
+            and each.job.ended is None
+            and each.job.started not in lost
             for each in self.rows.values()
         )
 
     def do_noteend(self, op: r.NoteEnd) -> Registered:
         row = self.rows.get(op.rid)
-        if row is None or row.state not in r.COMMITTED or row.att != op.att or row.placed is None:
+        if row is None or row.state not in r.COMMITTED or row.att != op.att:
             return self.answer(op, False)
-        waits = row.state == "commit" and row.started == ""
+        started = row.job.started
+        waits = row.job.placed is None or (row.state == "commit" and started == "")
         left = row.state == "replaced"
-        if op.site not in row.chosen or waits or row.started not in (None, op.site, r.FORGOTTEN):
+        if op.site not in row.chosen or waits or started not in (None, op.site, r.FORGOTTEN):
             return self.answer(op, False)
-        if left and not row.started:
+        if left and not started:
             return self.answer(op, False)
         since_s = op.end.at - (T0 - 60)
         if since_s < 0 and not left:
@@ -224,13 +223,13 @@ class Twin:
         end = msgspec.structs.replace(op.end, ran_s=min(op.end.ran_s, since_s))
         if since_s < 0:
             end = msgspec.structs.replace(op.end, at=T0, ran_s=0)
-        won = row.ended is None
-        row.ended = row.ended or end
+        won = row.job.ended is None
+        self.note(row, ended=row.job.ended or end)
         if won and left and end.end in ("exit", "limit"):
             for each in self.rows.values():
-                waits = each is not None and each.state == "commit" and each.started == ""
+                waits = each is not None and each.state == "commit" and each.job.started == ""
                 if waits and each.reservation == row.reservation:
-                    each.ended = each.ended or end
+                    self.note(each, ended=each.job.ended or end)
         return Registered(op, won, copy.copy(row))
 
 
@@ -270,7 +269,8 @@ def operations(draw: st.DrawFn) -> r.Operation:
     written.problem = None
     written.stamp = draw(st.integers(1, 9))
     written.chosen = dict.fromkeys(draw(places), (1,))
-    written.placed = draw(st.sampled_from((None, PlacedJob(machine="east/m", number=1))))
+    placed = draw(st.sampled_from((None, PlacedJob(machine="east/m", number=1))))
+    written.job = r.JobFacts(placed=placed)
     replaces = draw(st.sampled_from(("", *(other for other in RIDS if other != rid))))
     written.replaces = replaces
     body = encode_record(written)
@@ -445,7 +445,7 @@ def test_a_job_may_start_at_the_first_site_that_asks_and_at_no_other(
     first, second, again = request_writes.apply(connection, [ask("west"), ask("east"), ask("west")])
     assert (first.won, second.won, again.won) == (True, False, True)
     assert second.record is not None
-    assert second.record.started == "west"
+    assert second.record.job.started == "west"
     request_writes.apply(connection, [r.Cancel(record.rid, OWNERS[0], encode_record(record))])
     (late,) = request_writes.apply(connection, [ask("west")])
     assert not late.won
@@ -489,7 +489,7 @@ def commit(
     record = record_of(RIDS[number], f"key-of-{number}", reservation=RIDS[0])
     record.spec = msgspec.structs.replace(record.spec, what=r.Placement(what))
     record.chosen = {site: (1,)}
-    record.placed = PlacedJob(machine=f"{site}/m", number=1)
+    record.job = r.JobFacts(placed=PlacedJob(machine=f"{site}/m", number=1))
     record.replaces = RIDS[before] if number else ""
     op = r.Commit(
         record.rid, 1, record.replaces, encode_record(record), (site,), elsewhere=bool(number),
@@ -541,8 +541,8 @@ def test_a_job_that_ends_by_itself_while_it_is_moved_does_not_start_again(
     _, asked = request_writes.apply(connection, [note(end), ask("west", 1)])
     assert not asked.won
     assert asked.record is not None
-    assert asked.record.ended is not None
-    assert asked.record.ended.end == end
+    assert asked.record.job.ended is not None
+    assert asked.record.job.ended.end == end
     assert job_starts.stranded(connection, ["east", "west"], (), 10) == []
 
 
@@ -606,7 +606,7 @@ def test_what_was_before_a_move_that_was_recovered_is_not_known_and_nothing_star
     (asked,) = request_writes.apply(connection, [ask("west", 1)])
     assert not asked.won
     assert asked.record is not None
-    assert asked.record.started == r.FORGOTTEN
+    assert asked.record.job.started == r.FORGOTTEN
 
 
 def test_an_end_by_a_clock_that_is_behind_lets_the_next_start_come(

@@ -19,7 +19,7 @@ from tests.process_tree import descendants
 from kalends.agents import ready, records
 from kalends.agents.sandbox import Sandbox, SandboxUnavailable
 from kalends.agents.sandbox.language_only import LanguageOnly
-from kalends.broker.federation.parts.user_pick import pick_run
+from kalends.broker.jobs.parts.user_pick import pick_run
 from kalends.cli import cli
 from kalends.cli.console import output
 from kalends.client.trials.samples import SLOTS, sample_job

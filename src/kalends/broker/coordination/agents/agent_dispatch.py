@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from kalends.broker.coordination.agents.agent_choice import Choice, best_choice
-from kalends.broker.coordination.agents.agent_story import AgentStory
+from kalends.broker.coordination.agents.agent_events import AgentEvents
 from kalends.broker.coordination.agents.itinerary import (
     AGREE_MAX,
     TOURS_MAX,
@@ -53,6 +53,16 @@ SEEN_MAX: Final = 256
 """Scripts that a site is believed to know, as many as it remembers: of others it says that it does not."""
 
 
+class ClientWord(NamedTuple):
+    """A client's call about its agent: a `message` for it, or another agent, by `spec` and its `source`."""
+
+    key: str
+    digest: str
+    message: str = ""
+    spec: r.Spec | None = None
+    source: str = ""
+
+
 @dataclass(eq=False)
 class AgentDispatch:
     """Agents on their way; `scripts` gives the source of a hash, or "" when it is not kept."""
@@ -64,7 +74,7 @@ class AgentDispatch:
     log: EventLog
     credentials: Credentials
     prepare: PreparePhase
-    story: AgentStory
+    events: AgentEvents
     scripts: Callable[[str], str]
     _seen: dict[str, dict[str, None]] = field(init=False, default_factory=dict)
     """For each site the scripts that it has been sent in this session, oldest first."""
@@ -89,7 +99,7 @@ class AgentDispatch:
     def begins(self, case: Transaction, now: Moment) -> bool:
         """Send the agent, unless owners are to approve its choice; its last round counts no more."""
         case.agent.tour = None
-        return not case.record.asks_owner and self.tour(case, now)
+        return not case.record.owners.approve and self.tour(case, now)
 
     def tour(self, case: Transaction, now: Moment) -> bool:
         """Send the agent, if there is one and it has rounds left and something to choose."""
@@ -99,22 +109,22 @@ class AgentDispatch:
             self.log.add(
                 case, "agent", "the request names its slots, so the agent has no choice", now
             )
-        over = case.cancel_wanted or record.held_until_ms or record.tours >= TOURS_MAX
+        over = case.cancel_wanted or record.held_until_ms or record.agent.rounds >= TOURS_MAX
         if not spec.script or over:
             return False
         if case.fixed:
             return self._without(case, "has no choice: the request names its slots", now)
         case.agent.source = case.agent.source or self.scripts(spec.script)
         if not case.agent.source:
-            record.tours = TOURS_MAX
+            record.agent = replace(record.agent, rounds=TOURS_MAX)
             self.log.add(case, "agent", "its script is no longer stored; booking without it", now)
             return self._without(case, "its script is no longer stored", now)
         tour = planned_tour(
-            spec.request, self.directory, case.tries.shunned, record.only, now.wall_s
+            spec.request, self.directory, case.tries.shunned, record.agent.only, now.wall_s
         )
         if tour is None:
             return False
-        tour.inbox = record.inbox[:AGENT_MESSAGES_MAX]
+        tour.inbox = record.agent.inbox[:AGENT_MESSAGES_MAX]
         record.wants = ()
         case.agent.tour = tour
         case.tries.refusals = []
@@ -139,7 +149,7 @@ class AgentDispatch:
             rid=record.rid,
             att=record.att,
             stamp=record.stamp,
-            round=record.tours + 1,
+            round=record.agent.rounds + 1,
             principal=record.principal,
             script=script,
             source="" if script in seen else case.agent.source,
@@ -164,7 +174,7 @@ class AgentDispatch:
         """Where `way` is to pass the agent on to, with what proves there that we have sent it."""
         record = case.record
         return tuple(
-            msgspec.structs.replace(
+            replace(
                 stop,
                 secret=self.credentials.visit_proof(
                     stop.site, record, way, asked_for(tour.starts, stop.asks)
@@ -245,12 +255,12 @@ class AgentDispatch:
         case.agent.tour = None
         record = case.record
         silent = no_answers(site for site in tour.asks if site not in tour.reports)
-        self.story.tell(case, tour, silent, now)
-        record.inbox = record.inbox[len(tour.inbox) :]
-        record.tours += 1
-        record.only = ()
+        self.events.add_round(case, tour, silent, now)
         failed = (*failed_visits(tour.reports.values()), *silent)
-        record.agent_failed = tuple(each.where for each in failed)
+        record.agent = replace(
+            record.agent, rounds=record.agent.rounds + 1, only=(),
+            inbox=record.agent.inbox[len(tour.inbox) :], failed=tuple(each.where for each in failed),
+        )  # fmt: skip
         if failed and record.spec.request.agent_must_run:
             self.prepare.close(case, must_run("has failed", failed), "failed", now)
             return
@@ -276,13 +286,13 @@ class AgentDispatch:
         record = case.record
         chosen = tour.common_starts(case.tries.excluded_starts, chosen=True)
         starts = chosen or tour.common_starts(case.tries.excluded_starts, chosen=False)
-        if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
-            record.only = starts
+        if starts and record.agent.rounds < (TOURS_MAX if chosen else AGREE_MAX):
+            record.agent = replace(record.agent, only=starts)
             detail = f"no common start is held at all sites; trying {len(starts)} next"
             self.prepare.give_up_attempt(case, detail, refusals, now)
         elif chosen:
             error = LostRace(
-                f"the agent lost the race {record.tours} times",
+                f"the agent lost the race {record.agent.rounds} times",
                 remedy="try again, or give a wider window",
                 refusals=refusals,
             )
@@ -292,7 +302,7 @@ class AgentDispatch:
         elif record.spec.request.agent_must_run:
             self.prepare.close(case, must_run("was offered no slots", refusals), "failed", now)
         else:
-            record.tours = TOURS_MAX
+            record.agent = replace(record.agent, rounds=TOURS_MAX)
             detail = "no common start for the agent; searching without it"
             self.prepare.give_up_attempt(case, detail, refusals, now)
 
@@ -324,41 +334,29 @@ class AgentDispatch:
             for part in parts.values():
                 self.prepare.renew(case, part)
 
-    def leave_message(
-        self,
-        case: Transaction,
-        key: str,
-        digest: str,
-        message: str,
-        spec: r.Spec | None,
-        source: str,
-    ) -> None:
-        """Leave `message` ("" leaves none) for the agent of `case`, or go on by `spec`.
-
-        Raises `LimitExceeded` when too many messages wait.
-        """
-        standing = case.record
-        if any(key == each for each, _ in standing.told_agent):
+    def leave_message(self, case: Transaction, word: ClientWord) -> None:
+        """Leave `word` for the agent of `case`. Raises `LimitExceeded` when too many messages wait."""
+        standing, agent = case.record, case.record.agent
+        if any(word.key == each for each, _ in agent.calls):
             return
-        if message and len(standing.inbox) >= AGENT_MESSAGES_MAX:
+        if word.message and len(agent.inbox) >= AGENT_MESSAGES_MAX:
             raise LimitExceeded(
                 f"{AGENT_MESSAGES_MAX} unread messages wait for this agent",
                 where="message",
                 remedy="wait until its next round has read them",
                 request_id=standing.reservation,
             )
-        if message:
-            standing.inbox = (*standing.inbox, message)
-        if spec is not None:
-            standing.spec = spec
-            standing.tours = min(standing.tours, AGREE_MAX - 1)
-            case.agent.source = source
-        standing.told_agent = (*standing.told_agent, (key, digest))[-CALLS_KEPT_MAX:]
-        note = r.Note(
-            case.rid, standing.att, r.encode_record(standing), "agent",
-            standing.spec.script if spec is not None else "", source,
+        rounds, script = agent.rounds, ""
+        if word.spec is not None:
+            standing.spec, script = word.spec, word.spec.script
+            rounds = min(rounds, AGREE_MAX - 1)
+            case.agent.source = word.source
+        standing.agent = replace(
+            agent, rounds=rounds, inbox=(*agent.inbox, *filter(None, [word.message])),
+            calls=(*agent.calls, (word.key, word.digest))[-CALLS_KEPT_MAX:],
         )  # fmt: skip
-        self.table.write(case, note)
+        body = r.encode_record(standing)
+        self.table.write(case, r.Note(case.rid, standing.att, body, "agent", script, word.source))
 
 
 def _unreached(report: SiteReport) -> bool:

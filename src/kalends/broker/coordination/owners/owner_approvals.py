@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, on
 from kalends.broker.coordination.record import decision_record as r
@@ -66,7 +68,9 @@ class OwnerApprovals:
         asked = [each for each in case.parts.values() if each.approval]
         if all(each.owner is not None and each.owner.state == "approved" for each in asked):
             words = (each.owner.word for each in asked if each.owner is not None)
-            case.record.owner_words = tuple(word for word in words if word)
+            case.record.owners = replace(
+                case.record.owners, words=tuple(word for word in words if word)
+            )
             self.prepare.prepare(case, now)
         elif all(each.owner is not None for each in asked):
             self._note(case, [each for each in asked if _is_pending(each)], now)
@@ -79,7 +83,7 @@ class OwnerApprovals:
         case.phase_deadline_ms = now.monotonic_ms + max(until * 1000 - now.wall_ms, 0)
         self.deadlines.schedule(case)
         awaited = tuple(dict.fromkeys(name for part in pending for name in _names_of(part)))
-        waiting = Waiting(since=record.asked_at, until=until, awaited=awaited, approval=True)
+        waiting = Waiting(since=record.owners.asked_at, until=until, awaited=awaited, approval=True)
         if record.waiting == waiting and case.noted:
             return
         if record.waiting is None or not record.waiting.approval:
@@ -125,8 +129,9 @@ def _last_s(record: Record) -> int:
     It is never after a slot begins; nor, of a change that others want, after what it replaces does. Only
     a change has a slot that has begun already: of that it is never after its end.
     """
-    starts = [w.start if w.start > record.asked_at else w.end for w in record.wants]
+    asked_at = record.owners.asked_at
+    starts = [w.start if w.start > asked_at else w.end for w in record.wants]
     if record.spec.by_others is not None:
         starts += [want.start for want in record.spec.by_others.was]
     limit_s = record.spec.give_up_at or starts[0]
-    return min(record.asked_at + limits.APPROVAL_S_MAX, limit_s, *starts)
+    return min(asked_at + limits.APPROVAL_S_MAX, limit_s, *starts)

@@ -16,15 +16,15 @@ from kalends.broker.coordination.owners.pending_reclaim import PendingReclaim, c
 from kalends.broker.coordination.owners.relocation import Wants, relocation_of, replacement
 from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.decision_notices import change_of_slots
 from kalends.broker.coordination.record.decision_record import Record, Registered, Spec
 from kalends.broker.coordination.record.event_log import EventLog
-from kalends.broker.coordination.record.occasions import change_of_slots
 from kalends.broker.coordination.record.views import problem_of
 from kalends.broker.coordination.search.query_plan import batched
 from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
-from kalends.broker.coordination.trust.hearing import Hearing, SiteQuestion
+from kalends.broker.coordination.trust.answer_checks import AnswerChecks, SiteQuestion
 from kalends.broker.coordination.trust.identity import Identity
 from kalends.broker.coordination.user_calls import NO_TICKET, UserCalls
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
@@ -88,7 +88,7 @@ class OwnerReclaims:
     table: TransactionTable
     outbox: CoordinatorOutbox
     log: EventLog
-    hearing: Hearing
+    checks: AnswerChecks
     in_flight: RequestsInFlight
     decide: DecidePhase
     _: KW_ONLY
@@ -148,7 +148,7 @@ class OwnerReclaims:
         if asked.site != site:
             return
         del self._recovering[view.query_id], recovery.queries[view.query_id]
-        for of_one in self.hearing.view(site, view, asked, now).views:
+        for of_one in self.checks.view(site, view, asked, now).views:
             recovery.free[of_one.resource] = of_one.steps
         if not recovery.queries:
             self._move(recovery, now)
@@ -209,7 +209,7 @@ class OwnerReclaims:
         for site, reclaim in list(recovery.reclaims.items()):
             if not concerns(reclaim, record.wants):
                 del recovery.reclaims[site]
-                self.hearing.complain(site, "reclaims time that is not booked there", now)
+                self.checks.complain(site, "reclaims time that is not booked there", now)
 
     def _look_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""

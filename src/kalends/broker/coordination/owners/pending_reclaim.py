@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kalends.broker.coordination.owners.relocation import Relocation, Wants
 from kalends.broker.coordination.record.decision_record import Record
-from kalends.broker.coordination.trust.hearing import SiteQuestion
+from kalends.broker.coordination.trust.answer_checks import SiteQuestion
 from kalends.contract.messages import Reclaim, Want
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.spans import Step

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, after, on
 from kalends.broker.coordination.record import decision_record as r
@@ -41,7 +43,7 @@ class SlotLosses:
             return
         case = self.cases.get(op.rid)
         if case is not None:
-            case.record.nodes_out = row.nodes_out
+            case.record.owners = replace(case.record.owners, nodes_out=row.owners.nodes_out)
         noted = m.LossNoted(
             rid=op.rid,
             att=op.att,

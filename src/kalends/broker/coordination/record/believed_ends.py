@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from kalends.broker.coordination.record.decision_record import Record
-from kalends.broker.coordination.trust.hearing import CLOCKS_DIFFER_S
+from kalends.broker.coordination.trust.answer_checks import CLOCKS_DIFFER_S
 from kalends.contract.calls import PlacedEnd
 from kalends.core.identifiers import minted_ms, split_resource
 

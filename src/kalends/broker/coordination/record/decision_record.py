@@ -50,14 +50,16 @@ Recover   no commit, cancelled or replaced           commit, to be told to its s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kalends.contract.calls import Event, Patience, PlacedEnd, PlacedJob, RequestState, Waiting
 from kalends.contract.messages import Chosen, Mark, Want
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.errors import Problem, StoreDamaged
+from kalends.core.identifiers import split_resource
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.place_preferences import PlacePreference
@@ -160,6 +162,77 @@ class NodesLack(msgspec.Struct, frozen=True, omit_defaults=True):
     told: int = 0
 
 
+class AgentFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The progress of the agent of a request."""
+
+    rounds: int = 0
+    """How many of its rounds have ended."""
+    failed: tuple[str, ...] = ()
+    """`agent_failed` of `kalends.contract.calls.RequestView`."""
+    only: tuple[int, ...] = ()
+    """The common starts that its next round is about; empty: all."""
+    inbox: tuple[str, ...] = ()
+    """What the client has left for it, and no round has taken yet."""
+    left: tuple[Left, ...] = ()
+    calls: tuple[tuple[str, str], ...] = ()
+    """Key and digest of the calls that left something for it: each counts once."""
+
+
+class OwnerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The approval of a request by the owners of its slots, and the nodes that fail there."""
+
+    approve: bool = False
+    """They are to approve its `wants`: no attempt looks for others, as long as these can be held."""
+    asked_at: int = 0
+    """When they were first asked (seconds UTC)."""
+    words: tuple[str, ...] = ()
+    """What they have said."""
+    needed: tuple[str, ...] = ()
+    """Resources of what its user holds that they have to approve before it is locked."""
+    nodes_out: dict[str, NodesLack] = {}
+    """By resource, what its site has reported of its slots."""
+
+
+class JobFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The progress of the job, or of the job in step, of a request.
+
+    `started` and `ended` are columns: readers put them in place of the values in the body.
+    """
+
+    placed: PlacedJob | None = None
+    """Where it is: from when its place is asked to be promised."""
+    machines: tuple[str, ...] = ()
+    """Where the parts of a job in step run, in their order."""
+    started: str | None = None
+    """The site where a job starts that asks first; "" until one has asked.
+
+    For a job in step, its parts once all have arrived (`encode_parts`), or `GIVEN_UP`.
+    """
+    ended: PlacedEnd | None = None
+    """How it ended, as its site reported."""
+    parts_ended_at: int = 0
+    """Cancelled since all parts of a job in step had ended, the last of them then (seconds UTC)."""
+
+    @property
+    def place(self) -> PlacedJob | None:
+        """The place of the job; until it has started, with all others where it may."""
+        if self.placed is None or self.started in (None, "", FORGOTTEN):
+            return self.placed
+        places = (self.placed, *self.placed.also)
+        at = (each for each in places if split_resource(each.machine)[0] == self.started)
+        return replace(next(at, self.placed), also=())
+
+    @property
+    def parts(self) -> tuple[StepPart, ...]:
+        """The parts of a job in step once all have arrived; empty if one has given up."""
+        return decode_parts(self.started) if self.machines and self.started else ()
+
+
+NO_AGENT: Final = AgentFacts()
+NO_OWNERS: Final = OwnerFacts()
+NO_JOB: Final = JobFacts()
+
+
 class Record(msgspec.Struct, omit_defaults=True):
     """One request. `reservation` is the id that users see, which survives move, extend and shrink.
 
@@ -188,51 +261,20 @@ class Record(msgspec.Struct, omit_defaults=True):
     told: bool = False
     """When it was cancelled, all sites had locked and may have forgotten the commit since."""
     held_until_ms: int = 0
+    recalled_until: int = 0
+    """As in `kalends.contract.calls.RequestView`."""
     problem: Problem | None = None
     trail: tuple[Event, ...] = ()
-    tours: int = 0
-    """Rounds of the agent that have ended."""
-    agent_failed: tuple[str, ...] = ()
-    """As in `kalends.contract.calls.RequestView`."""
-    only: tuple[int, ...] = ()
-    """The common starts that the agent's next round is about; empty: all."""
-    inbox: tuple[str, ...] = ()
-    """What the client has left for the agent, and no round has taken yet."""
-    left: tuple[Left, ...] = ()
-    told_agent: tuple[tuple[str, str], ...] = ()
-    """Key and digest of the calls that left something for the agent: each counts once."""
     alternative: int = 0
     """The number of the one that `wants` are of."""
     waiting: Waiting | None = None
-    placed: PlacedJob | None = None
-    """Where the job is that was asked for: from when its place is asked to be promised."""
     listed: bool = False
     """It stands, or stood, on waiting lists, and its user has not been told since what has come of it."""
-    recalled_until: int = 0
-    """As in `kalends.contract.calls.RequestView`."""
-    asked_at: int = 0
-    """When owners were first asked to approve what is held (seconds UTC)."""
-    owner_words: tuple[str, ...] = ()
-    """What they have said."""
-    needs_approval: tuple[str, ...] = ()
-    """Resources of what its user holds whose owners have to approve it before it is locked."""
-    asks_owner: bool = False
-    """Its `wants` are to be approved by owners: no attempt looks for others, as long as these can be held."""
-    machines: tuple[str, ...] = ()
-    """Where the parts of a job in step run, in their order."""
-    started: str | None = None
-    """The site where a job starts that asks first; "" until one has asked. A column.
-
-    For a job in step, its parts once all have arrived (`encode_parts`), or `GIVEN_UP`.
-    """
-    ended: PlacedEnd | None = None
-    """How a job ended, as its site reported; a column."""
     ended_by: ChangeByOthers | None = None
     """It was cancelled, or released, by others than its user."""
-    nodes_out: dict[str, NodesLack] = {}
-    """By resource, what its site has reported of its slots."""
-    parts_ended_at: int = 0
-    """Cancelled since all parts of its job in step had ended, the last of them then (seconds UTC)."""
+    agent: AgentFacts = NO_AGENT
+    owners: OwnerFacts = NO_OWNERS
+    job: JobFacts = NO_JOB
 
     @property
     def asks_first(self) -> bool:
@@ -249,12 +291,12 @@ class Record(msgspec.Struct, omit_defaults=True):
     @property
     def may_start(self) -> bool:
         """Whether it is a job that asks before it starts, and has asked nowhere yet."""
-        return self.state == "commit" and self.started == ""
+        return self.state == "commit" and self.job.started == ""
 
     @property
     def awaited(self) -> bool:
         """Whether it is a job that has another place, and has not ended where it has started before."""
-        return self.state == "replaced" and bool(self.started) and self.ended is None
+        return self.state == "replaced" and bool(self.job.started) and self.job.ended is None
 
     @property
     def could_not_start(self) -> bool:
@@ -262,18 +304,19 @@ class Record(msgspec.Struct, omit_defaults=True):
         return (
             self.state == "commit"
             and self.spec.placement is not None
-            and self.ended is not None
-            and self.ended.end == "not-started"
-            and self.started != FORGOTTEN
+            and self.job.ended is not None
+            and self.job.ended.end == "not-started"
+            and self.job.started != FORGOTTEN
         )
 
     def may_end_at(self, att: int, site: str) -> bool:
         """Whether it is a job that was placed at `site` by attempt `att`, and starts nowhere else."""
-        if self.placed is None or self.state not in COMMITTED or self.may_start:
+        started = self.job.started
+        if self.job.placed is None or self.state not in COMMITTED or self.may_start:
             return False
-        if self.state == "replaced" and not self.started:
+        if self.state == "replaced" and not started:
             return False
-        return self.att == att and site in self.chosen and self.started in (None, site, FORGOTTEN)
+        return self.att == att and site in self.chosen and started in (None, site, FORGOTTEN)
 
     @property
     def is_told(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.record.decision_record import FORGOTTEN, Record
+from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.coordination.record.plain_data import plain_data
 from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView, UnitsOut
 from kalends.core.errors import KalendsError, Problem
@@ -54,22 +54,22 @@ def view_of(
         note=record.spec.request.note,
         agent=record.spec.agent,
         script=record.spec.script,
-        agent_failed=record.agent_failed,
+        agent_failed=record.agent.failed,
         notes=tuple(
             AgentNote(at_ms=left.at_ms, site=left.site, value=plain_data(left.text, "notes"))
-            for left in record.left
+            for left in record.agent.left
         ),
         changing=changing,
         waiting=record.waiting if record.state == "open" else None,
         placed=_placed(record) if reserved else None,
-        needs_approval=record.needs_approval if record.public_state == "held" else (),
+        needs_approval=record.owners.needed if record.public_state == "held" else (),
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         priority=record.spec.request.priority,
         changed=record.ended_by or (record.spec.by_others if reserved else None),
-        parts_ended_at=record.parts_ended_at,
+        parts_ended_at=record.job.parts_ended_at,
         units_out=tuple(
             UnitsOut(resource=resource, units=lack.nodes, at=lack.at, detail=lack.detail)
-            for resource, lack in record.nodes_out.items()
+            for resource, lack in record.owners.nodes_out.items()
             if lack.nodes and record.state == "commit"
         ),
         problem=record.problem,
@@ -77,15 +77,9 @@ def view_of(
 
 
 def _placed(record: Record) -> PlacedJob | None:
-    """Return where the job is, or may start: once it has started, that is one place. And how it has ended."""
-    placed = record.placed
-    if placed is None:
-        return None
-    if record.started and record.started != FORGOTTEN:
-        places = (placed, *placed.also)
-        at = (each for each in places if split_resource(each.machine)[0] == record.started)
-        placed = replace(next(at, placed), also=())
-    return replace(placed, ended=record.ended) if record.ended is not None else placed
+    """Return where the job is, and how it has ended."""
+    place, ended = record.job.place, record.job.ended
+    return replace(place, ended=ended) if place is not None and ended is not None else place
 
 
 def text_of_job(term: Term, ways: Sequence[str] = ()) -> str:

@@ -23,7 +23,7 @@ from kalends.broker.coordination.search.site_waits import SiteWaits
 from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
-from kalends.broker.coordination.trust.hearing import Hearing, SiteQuestion
+from kalends.broker.coordination.trust.answer_checks import AnswerChecks, SiteQuestion
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase, no_answers
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.in_flight import fits
@@ -62,7 +62,7 @@ class SlotSearch:
     directory: Directory
     table: TransactionTable
     outbox: CoordinatorOutbox
-    hearing: Hearing
+    checks: AnswerChecks
     deadlines: Deadlines
     in_flight: RequestsInFlight
     prepare: PreparePhase
@@ -95,7 +95,7 @@ class SlotSearch:
     def begin(self, case: Transaction, now: Moment) -> None:
         """Vote at once when the slots are known and this is the first attempt; else hold, or look."""
         record = case.record
-        again = case.fixed or record.held_until_ms or record.asks_owner
+        again = case.fixed or record.held_until_ms or record.owners.approve
         known = record.wants and (record.att == 1 or again)
         if case.cancel_wanted:
             self.prepare.close(case, None, "released", now)
@@ -175,7 +175,7 @@ class SlotSearch:
         self, case: Transaction, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
     ) -> None:
         error = self.prepare.unreachable(wants)
-        if error is None or (case.record.asks_owner and isinstance(error, Unavailable)):
+        if error is None or (case.record.owners.approve and isinstance(error, Unavailable)):
             approval = any(want.resource in case.look.approval for want in wants)
             self.prepare.visit(case, wants, now, hopeful=hopeful or approval)
         else:
@@ -271,7 +271,7 @@ class SlotSearch:
         del look.queries[view.query_id], self._queries[view.query_id]
         if look.counting == "all" and all(each.site != site for each in look.queries.values()):
             self.lists.seen(case, site)
-        believed = self.hearing.view(site, view, asked, now).views
+        believed = self.checks.view(site, view, asked, now).views
         look.barred = {**look.barred, **barred_needs(believed, asked.needs)}
         for of_one in believed:
             look.free = {**look.free, of_one.resource: of_one.steps}

@@ -14,8 +14,8 @@ from msgspec import structs
 
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, on
+from kalends.broker.coordination.record import decision_notices
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.coordination.record import occasions
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.record.refusal_errors import PERMANENT, hold_ran_out, site_down
 from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
@@ -25,8 +25,12 @@ from kalends.broker.coordination.transaction_table import (
     TransactionTable,
     deadline_ms,
 )
+from kalends.broker.coordination.trust.answer_checks import (
+    AnswerChecks,
+    bad_answer,
+    complaint_about_holds,
+)
 from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.coordination.trust.hearing import Hearing, bad_answer, complaint_about_holds
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase, no_answers
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
@@ -56,7 +60,7 @@ class Negotiation:
     outbox: CoordinatorOutbox
     log: EventLog
     credentials: Credentials
-    hearing: Hearing
+    checks: AnswerChecks
     in_flight: RequestsInFlight
     prepare: PreparePhase
 
@@ -92,7 +96,7 @@ class Negotiation:
             self.refused(case, visited.refusals, now)
         elif case.phase == "voting" and visited.approval:
             # What others have promised is to be held, as long as the owner thinks.
-            case.record.asks_owner = True
+            case.record.owners = structs.replace(case.record.owners, approve=True)
             detail = f"the owner of {site} has to approve it: held first"
             self.prepare.give_up_attempt(case, detail, (), now)
         elif case.phase == "voting" and visited.vote != "yes":
@@ -112,7 +116,7 @@ class Negotiation:
         self._holds(case, part, grant.held, now)
 
     def _bad_holds(self, case: Transaction, site: str, complaint: str, now: Moment) -> None:
-        self.hearing.complain(site, complaint, now)
+        self.checks.complain(site, complaint, now)
         self.refused(case, (bad_answer(site),), now)
 
     def _holds(
@@ -216,7 +220,7 @@ class Negotiation:
             record.recalled_until = (now.wall_ms + left_ms) // 1000
             detail = f"an older request wants the slots held at {site}: lock them, or lose them"
             self.log.add(case, "recalled", detail, now)
-            self.prepare.note_waiting(case, None, occasions.on_recall(record, now))
+            self.prepare.note_waiting(case, None, decision_notices.on_recall(record, now))
 
     def renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
         """A hold that is lost (a restart, a recall, or our silence) is asked for again.
@@ -292,7 +296,8 @@ class Negotiation:
             detail = "the slots that owners are to approve are held again"
             self.prepare.give_up_attempt(case, detail, refusals, now)
             return
-        case.record.asks_owner = False
+        if case.record.owners.approve:
+            case.record.owners = structs.replace(case.record.owners, approve=False)
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
                 why = "a site did not answer" if silent else "lost the race"
@@ -314,9 +319,8 @@ class Negotiation:
         """Whether owners go on thinking about just these slots, which may be had again in a moment."""
         codes = {refusal.code for refusal in refusals}
         soon = case.tries.rounds < PATIENT_ROUNDS_MAX and case.record.spec.patience != "none"
-        return (
-            case.record.asks_owner and soon and codes <= {RefusalCode.HELD, RefusalCode.SITE_DOWN}
-        )
+        passing = codes <= {RefusalCode.HELD, RefusalCode.SITE_DOWN}
+        return case.record.owners.approve and soon and passing
 
     def _may_wait(self, case: Transaction, refusals: tuple[Refusal, ...]) -> bool:
         """Whether just these slots are worth another attempt."""
@@ -344,7 +348,7 @@ class Negotiation:
         A site that is down for a while ends nothing that owners think about.
         """
         in_line = all(part.hold_ids or part.ahead >= 0 for part in case.parts.values())
-        if in_line or case.record.asks_owner:
+        if in_line or case.record.owners.approve:
             self._wait_longer(case, now)
         else:
             self.refused(case, no_answers(_silent(case)), now)

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.phases import EndKind
+from kalends.broker.coordination.record import decision_notices
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.coordination.record import occasions
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.record.refusal_errors import site_away, site_down, site_unknown
@@ -85,7 +85,7 @@ class PreparePhase:
         approve them.
         """
         record = case.record
-        hold = record.spec.hold or record.att > 1 or hopeful or record.asks_owner
+        hold = record.spec.hold or record.att > 1 or hopeful or record.owners.approve
         case.enter("hold" if hold else "vote")
         self.in_flight.ask(record, wants)
         case.parts = {site: Branch(site, of_site) for site, of_site in by_site(wants).items()}
@@ -136,7 +136,7 @@ class PreparePhase:
 
     def all_held(self, case: Transaction, now: Moment) -> None:
         record = case.record
-        if record.spec.hold and not (case.lock_wanted or record.asks_owner):
+        if record.spec.hold and not (case.lock_wanted or record.owners.approve):
             case.enter("keep")
             case.noted = False
             record.waiting = None
@@ -149,14 +149,12 @@ class PreparePhase:
             case.phase_deadline_ms = now.monotonic_ms + left_ms
             case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
             self.deadlines.schedule(case)
-            told = occasions.on_hold(record, now)
+            told = decision_notices.on_hold(record, now)
             record.listed = False
-            record.needs_approval = tuple(
-                want.resource
-                for part in case.parts.values()
-                if part.approval
-                for want in part.wants
-            )
+            asked = [part for part in case.parts.values() if part.approval]
+            needed = tuple(want.resource for part in asked for want in part.wants)
+            if needed != record.owners.needed:
+                record.owners = replace(record.owners, needed=needed)
             body = r.encode_record(record)
             self.table.write(case, r.Note(case.rid, record.att, body, notices=told))
         else:
@@ -172,8 +170,9 @@ class PreparePhase:
     def _ask_owners(self, case: Transaction, now: Moment) -> None:
         case.enter("ask")
         record = case.record
-        record.asks_owner = True
-        record.asked_at = record.asked_at or now.wall_s
+        record.owners = replace(
+            record.owners, approve=True, asked_at=record.owners.asked_at or now.wall_s
+        )
         record.recalled_until = record.held_until_ms = 0
         case.noted = False
         self.wait_for_votes(case, now)
@@ -224,11 +223,12 @@ class PreparePhase:
         record.waiting = None
         record.chosen = {part.site: part.hold_ids for part in case.parts.values()}
         if record.spec.step is not None:
-            record.machines = _in_order(record, tuple(_jobs_on(record.spec.step, record.wants)))
+            jobs = _jobs_on(record.spec.step, record.wants)
+            record.job = replace(record.job, machines=_in_order(record, tuple(jobs)))
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
         if record.replaces:
-            to = _places(record.placed) if record.placed else slot_words(record.wants)
+            to = _places(record.job.placed) if record.job.placed else slot_words(record.wants)
             self.log.add(case, "changed", f"to {to}", now)
         else:
             self.log.add(case, "reserved", "", now)
@@ -237,7 +237,7 @@ class PreparePhase:
             case.rid, record.att, record.replaces, r.encode_record(record), places,
             elsewhere=place is not None and bool(place.elsewhere),
             running=place is not None and place.running in ("there", "lost"),
-            again=record.may_start_twice, notices=occasions.on_commit(record, now),
+            again=record.may_start_twice, notices=decision_notices.on_commit(record, now),
         )  # fmt: skip
         self.table.write(case, op)
 
@@ -267,7 +267,7 @@ class PreparePhase:
             self.log.add(case, kind, error.detail, now, error.refusals)
         else:
             self.log.add(case, kind, "", now)
-        told = occasions.on_close(record, now, released=kind == "released")
+        told = decision_notices.on_close(record, now, released=kind == "released")
         self.table.write(case, r.Close(case.rid, record.att, r.encode_record(record), notices=told))
 
     def ran_out(self, case: Transaction, silent: Iterable[str], now: Moment) -> None:
@@ -296,7 +296,7 @@ class PreparePhase:
             rid=case.rid, att=record.att, secret=self.credentials.secret(record, part.site),
             hold_ids=part.hold_ids,
             hold_ms=ASKED_HOLD_MS if case.phase == "asking" else HOLD_MS,
-            considered=record.spec.hold and not record.asks_owner,
+            considered=record.spec.hold and not record.owners.approve,
         )  # fmt: skip
         self.outbox.send(part.site, renew)
 

@@ -1,0 +1,78 @@
+"""Events for the client of an agent: its outcome and messages at each site, round by round."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from kalends.broker.coordination.agents.itinerary import Tour
+from kalends.broker.coordination.record import decision_record as r
+from kalends.broker.coordination.record.event_log import EventLog
+from kalends.broker.coordination.record.plain_data import plain_data
+from kalends.broker.coordination.transaction import Transaction
+from kalends.contract.messages import SiteReport
+from kalends.core.errors import InvalidInput, Refusal
+from kalends.core.intervals import Moment
+
+LEFT_MAX: Final = 64
+LEFT_CHARS_MAX: Final = 65_536
+"""What agents have left for their client: kept with the request, the newest."""
+
+TOLD_SITES_MAX: Final = 16
+"""Sites of one round that get a line of their own in the story of a request."""
+
+
+class AgentEvents:
+    """Writes events for people, and keeps what agents leave for their client."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    def add_round(
+        self, case: Transaction, tour: Tour, silent: tuple[Refusal, ...], now: Moment
+    ) -> None:
+        """A line for each site; those where something went wrong first, when there are many."""
+        number = case.record.agent.rounds + 1
+        reports = sorted(
+            tour.reports.values(), key=lambda each: (each.code == "ok" and not each.sent, each.site)
+        )
+        for count, report in enumerate(reports):
+            left = self._left_by(case, report, now)
+            if count < TOLD_SITES_MAX:
+                detail = f"round {number}, {report.site}: {_told(report)}{left}"
+                self._log.add(case, "agent", detail, now, report.refusals)
+        if len(reports) > TOLD_SITES_MAX:
+            detail = f"round {number}: and at {len(reports) - TOLD_SITES_MAX} more sites"
+            self._log.add(case, "agent", detail, now)
+        for refusal in silent:
+            detail = f"round {number}, {refusal.where}: {refusal.detail}"
+            self._log.add(case, "agent", detail, now)
+
+    def _left_by(self, case: Transaction, report: SiteReport, now: Moment) -> str:
+        """Keep what the agent has left there; says so in words."""
+        if report.code != "ok" or not report.sent:
+            return ""
+        kept = []
+        for text in report.sent:
+            try:
+                plain_data(text, "sent")
+            except InvalidInput:
+                continue
+            kept.append(r.Left(now.wall_ms, report.site, text))
+        record = case.record
+        left = [*record.agent.left, *kept][-LEFT_MAX:]
+        while sum(len(each.text) for each in left) > LEFT_CHARS_MAX:
+            del left[0]
+        record.agent = replace(record.agent, left=tuple(left))
+        return f"; left {len(kept)} message{'' if len(kept) == 1 else 's'}"
+
+
+def _told(report: SiteReport) -> str:
+    """Return the agent's outcome at a site; the site's text is cut to one printable line."""
+    held = f"{len(report.held)} slot{'' if len(report.held) == 1 else 's'} held"
+    if report.code == "ok":
+        return f"the agent chose; {held}"
+    where = f" in line {report.line}" if report.line else ""
+    detail = "".join(c if c.isprintable() else " " for c in report.detail[:300])
+    return f"{report.code}{where}{f': {detail}' if detail else ''}; the default chose; {held}"

@@ -1,1 +1,0 @@
-"""One replica: its lives, its heart, and its errors while its store fails."""
