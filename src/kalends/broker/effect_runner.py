@@ -142,11 +142,11 @@ class EffectRunner:
 
     def step(self, call: Callable[[], object], *, goes_on: bool = False) -> None:
         """Give the coordinator something that no caller waits for; see `FaultContainment.contained`."""
-        incarnation = self._replica.current
-        if incarnation is None:
+        current = self._replica.current
+        if current is None:
             return
         try:
-            incarnation.coordinator.containment.contained(call, goes_on=goes_on)
+            current.coordinator.containment.contained(call, goes_on=goes_on)
         except Exception as error:
             # The boundary: nobody knows whose fault it was, so nothing it knows can be trusted.
             self._replica.fail(error)
@@ -163,34 +163,34 @@ class EffectRunner:
 
     def carry_out(self) -> None:
         self._stirred = False
-        incarnation = self._replica.current
-        if incarnation is None:
+        current = self._replica.current
+        if current is None:
             return
-        effects = incarnation.coordinator.take_effects()
+        effects = current.coordinator.take_effects()
         sends, mending = self._comparisons.take()
-        self._write(incarnation, [*effects.operations, *mending])
+        self._write(current, [*effects.operations, *mending])
         for site, message in sends:
             self.send(site, message)
         for send in effects.sends:
             self._say(send.to, send.message)
-        self._tell(effects, incarnation)
-        self._keep_time(incarnation.coordinator)
+        self._tell(effects, current)
+        self._keep_time(current.coordinator)
         if self._quiet is not None and self._is_quiet():
             self._quiet.set()
 
-    def _write(self, incarnation: Incarnation, operations: list[Write]) -> None:
+    def _write(self, current: Incarnation, operations: list[Write]) -> None:
         if any(isinstance(each, Commit) for each in operations):
             # A commit rests on what sites have said: the register knows how far they were then.
             operations = [*self._memories.to_store(), *operations]
         if operations:
             if not all(isinstance(each, READS) for each in operations):
                 self._position += 1
-                operations = [Live(incarnation.name, self._position), *operations]
+                operations = [Live(current.name, self._position), *operations]
             registered = partial(self._registered, self._position)
-            incarnation.store.writer.submit(operations, registered, self._replica.fail)
+            current.store.writer.submit(operations, registered, self._replica.fail)
             self._watch_store()
 
-    def _tell(self, effects: CoordinatorEffects, incarnation: Incarnation) -> None:
+    def _tell(self, effects: CoordinatorEffects, current: Incarnation) -> None:
         """Answer callers, publish events, raise alarms, and count."""
         for answer in effects.answers:
             self._tickets.end(answer.ticket, answer.view)
@@ -204,7 +204,7 @@ class EffectRunner:
         for alarm in effects.alarms:
             self._alarm(alarm)
         for errand in effects.errands:
-            task = asyncio.create_task(self._carry(errand, incarnation))
+            task = asyncio.create_task(self._carry(errand, current))
             self._errands.add(task)
             task.add_done_callback(self._errands.discard)
         for code in effects.runs:
@@ -256,24 +256,24 @@ class EffectRunner:
 
     def mark(self, site: str) -> m.Mark | None:
         """Return the register's position for `site`; None without a store."""
-        incarnation = self._replica.current
-        if incarnation is None:
+        current = self._replica.current
+        if current is None:
             return None
         known = self._marks.get(site)
-        if known is None or (known.life, known.position) != (incarnation.name, self._durable):
-            known = mark_for(incarnation.store.secret, site, incarnation.name, self._durable)
+        if known is None or (known.life, known.position) != (current.name, self._durable):
+            known = mark_for(current.store.secret, site, current.name, self._durable)
             self._marks[site] = known
         return known
 
     def _registered(self, position: int, results: Sequence[Result]) -> None:
-        incarnation = self._replica.current
-        if incarnation is None:
+        current = self._replica.current
+        if current is None:
             return
         self._durable = position
         now = self._replica.moment()
         mine = [result for result in results if isinstance(result, Registered)]
         for result in mine:
-            self.step(partial(incarnation.coordinator.registered, result, now))
+            self.step(partial(current.coordinator.registered, result, now))
             if result.unreadable is not None:
                 self._tell_unreadable((result.unreadable,))
         self.carry_out()
@@ -295,8 +295,8 @@ class EffectRunner:
     def _look_at_store(self) -> None:
         """Tell callers whose write does not come; the write itself goes on waiting."""
         self._store_timer = None
-        incarnation = self._replica.current
-        if incarnation is None or incarnation.store.writer.idle:
+        current = self._replica.current
+        if current is None or current.store.writer.idle:
             return
         if (stuck_s := self._replica.stuck_s) >= STUCK_S:
             why = store_errors.stuck(stuck_s)
@@ -332,9 +332,9 @@ class EffectRunner:
 
     def _advance(self) -> None:
         self._timer = None
-        incarnation = self._replica.current
-        if incarnation is not None:
-            coordinator = incarnation.coordinator
+        current = self._replica.current
+        if current is not None:
+            coordinator = current.coordinator
             self.step(lambda: coordinator.advance(self._replica.moment()), goes_on=True)
 
     def _is_quiet(self) -> bool:

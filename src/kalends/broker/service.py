@@ -81,7 +81,7 @@ class ServiceWing(Protocol):
     def begun(self, coordinator: Coordinator, store: BrokerStore) -> None:
         """An incarnation begins."""
 
-    def beat(self, incarnation: Incarnation, now: Moment) -> None:
+    def beat(self, current: Incarnation, now: Moment) -> None:
         """The lease is renewed, and the register has forgotten nothing."""
 
 
@@ -168,17 +168,15 @@ class BrokerService:
         await self.heartbeat.stop()
         self.runner.stop_timer()
         await self.notices.close()
-        incarnation = self.replica.end()
+        current = self.replica.end()
         self.runner.give_up_waiting(store_errors.LOST, store_errors.unusable())
-        if incarnation is not None:
+        if current is not None:
             try:
                 async with asyncio.timeout(RESIGN_S_MAX):
-                    await incarnation.store.writer.run(
-                        (Resign(incarnation.coordinator.identity.owner),)
-                    )
+                    await current.store.writer.run((Resign(current.coordinator.identity.owner),))
             except (StoreFailed, TimeoutError) as error:
                 self.logger.error("lease_not_given_back", reason=str(error))
-            await incarnation.store.close()
+            await current.store.close()
         else:
             await self.replica.close_failed()
 
@@ -243,12 +241,10 @@ class BrokerService:
 
     def _beaten(self) -> None:
         self.comparisons.beat()
-        incarnation = self.replica.current
-        if incarnation is not None and incarnation.recognition.is_certain(
-            self.moment().monotonic_ms
-        ):
+        current = self.replica.current
+        if current is not None and current.recognition.is_certain(self.moment().monotonic_ms):
             for wing in self._wings:
-                self.step(partial(wing.beat, incarnation, self.moment()))
+                self.step(partial(wing.beat, current, self.moment()))
         self.notices.beat()
         self.stir()
 
@@ -274,8 +270,8 @@ class BrokerService:
             return self.replica.failure
         if (stuck_s := self.replica.stuck_s) >= STUCK_S:
             return store_errors.stuck(stuck_s).detail
-        incarnation = self.replica.current
-        if incarnation is not None and (unsettled := incarnation.recognition.unsettled()):
+        current = self.replica.current
+        if current is not None and (unsettled := current.recognition.unsettled()):
             return f"{store_errors.put_back().detail}; not compared yet: {', '.join(unsettled)}"
         silent_s = self.heartbeat.silent_s()
         if silent_s * 1000 >= LEASE_MS:
@@ -349,11 +345,10 @@ class BrokerService:
         self.memories.at(site, mark)
 
     def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
-        incarnation = self.replica.current
-        if incarnation is not None:
+        current = self.replica.current
+        if current is not None:
             self.step(
-                lambda: incarnation.coordinator.site_lost(site, reason, unusable=unusable),
-                goes_on=True,
+                lambda: current.coordinator.site_lost(site, reason, unusable=unusable), goes_on=True
             )
         else:
             self.directory.lose(site, reason, unusable=unusable)

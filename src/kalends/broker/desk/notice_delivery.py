@@ -72,22 +72,22 @@ class NoticeDelivery:
 
     def beat(self) -> None:
         """Look whether it is for this replica to deliver, and what there is."""
-        incarnation = self._replica.current
-        if incarnation is None or self._closed or not self._is_mine(incarnation):
+        current = self._replica.current
+        if current is None or self._closed or not self._is_mine(current):
             self.end_life()
             return
         # What cannot be read now is looked for at the next beat.
         with contextlib.suppress(Unavailable):
-            self._deliver(incarnation)
+            self._deliver(current)
 
-    def _deliver(self, incarnation: Incarnation) -> None:
-        if self._delivering is not incarnation:
+    def _deliver(self, current: Incarnation) -> None:
+        if self._delivering is not current:
             self.end_life()
-            deliveries = incarnation.store.read(stored_deliveries)
-            self._delivering = incarnation
-            self.notifier.begin_life(*deliveries, partial(self._forget, incarnation))
+            deliveries = current.store.read(stored_deliveries)
+            self._delivering = current
+            self.notifier.begin_life(*deliveries, partial(self._forget, current))
         if self.notifier.has_room and not self._making:
-            self._make_deliveries(incarnation)
+            self._make_deliveries(current)
 
     def end_life(self) -> None:
         """The store cannot be used, or another replica delivers."""
@@ -101,36 +101,31 @@ class NoticeDelivery:
         self._delivering = None
         await self.notifier.close()
 
-    def _is_mine(self, incarnation: Incarnation) -> bool:
-        me = incarnation.coordinator.identity.owner
-        certain = incarnation.recognition.is_certain(self._replica.moment().monotonic_ms)
+    def _is_mine(self, current: Incarnation) -> bool:
+        me = current.coordinator.identity.owner
+        certain = current.recognition.is_certain(self._replica.moment().monotonic_ms)
         return certain and me == min(self._leases.all_alive(), default=me)
 
-    def _make_deliveries(self, incarnation: Incarnation) -> None:
-        waiting = incarnation.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
+    def _make_deliveries(self, current: Incarnation) -> None:
+        waiting = current.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
         for number in waiting.unreadable:
             self.notifier.lose(str(number), "its record in the store cannot be read")
         deliveries: list[Delivery] = []
         numbers = list(waiting.unreadable)
         for bundle in self._bundler.bundles(waiting.notices, self._now_s()):
             numbers += bundle
-            deliveries += self._deliveries(
-                incarnation, [waiting.notices[number] for number in bundle]
-            )
+            deliveries += self._deliveries(current, [waiting.notices[number] for number in bundle])
         if not numbers:
             return
         self._making = True
         write = MakeDeliveries(tuple(numbers), tuple(deliveries))
-        incarnation.store.writer.submit(
-            (write,), partial(self._made, incarnation, deliveries), self._replica.fail
-        )
+        made = partial(self._made, current, deliveries)
+        current.store.writer.submit((write,), made, self._replica.fail)
 
-    def _deliveries(
-        self, incarnation: Incarnation, notices: Sequence[RequestNotice]
-    ) -> list[Delivery]:
+    def _deliveries(self, current: Incarnation, notices: Sequence[RequestNotice]) -> list[Delivery]:
         """Return a delivery to each address of the user, or to the one address that a notice names."""
         deliveries = []
-        for address in incarnation.store.read(addresses_of, notices[0].user):
+        for address in current.store.read(addresses_of, notices[0].user):
             told = [
                 each for each in notices if each.occasion != "test" or each.to == address.receiver
             ]
@@ -149,9 +144,9 @@ class NoticeDelivery:
         return deliveries
 
     def _made(
-        self, incarnation: Incarnation, deliveries: Sequence[Delivery], results: Sequence[Result]
+        self, current: Incarnation, deliveries: Sequence[Delivery], results: Sequence[Result]
     ) -> None:
-        if self._delivering is not incarnation:
+        if self._delivering is not current:
             return
         self._making = False
         if results == [1]:
@@ -165,10 +160,10 @@ class NoticeDelivery:
 
     def _address_of(self, delivery: Delivery) -> NoticeAddress | None:
         """Return the address of its user that a delivery is for; None where it was removed."""
-        incarnation = self._delivering
-        if incarnation is None:
+        current = self._delivering
+        if current is None:
             return None
-        for address in incarnation.store.read(addresses_of, delivery.user):
+        for address in current.store.read(addresses_of, delivery.user):
             try:
                 if self.notifier.address_of(address.user, address.receiver) == delivery.to:
                     return address

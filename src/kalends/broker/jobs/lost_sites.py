@@ -64,38 +64,38 @@ class LostSites:
         since = self._away_since_ms.items()
         return [name for name, ms in since if now.monotonic_ms - ms >= self._lost_ms]
 
-    def move_jobs(self, incarnation: Incarnation, now: Moment) -> None:
+    def move_jobs(self, current: Incarnation, now: Moment) -> None:
         """Ask for other places for jobs whose sites are all lost, and at sites that are back."""
         lost = self.lost(now)
         back, self._lost = self._lost.difference(lost), set(lost)
         for site in sorted(back):
-            for record in incarnation.store.read(job_starts.left, site, SILENT, MOVED_MAX):
-                self._go_back(incarnation, record, site, now)
+            for record in current.store.read(job_starts.left, site, SILENT, MOVED_MAX):
+                self._go_back(current, record, site, now)
         if not lost:
             self._rests.clear()
             return
         resting = {rid for rid, each in self._rests.items() if each.until_ms > now.monotonic_ms}
-        for record, number in incarnation.store.read(job_starts.stranded, lost, resting, MOVED_MAX):
+        for record, number in current.store.read(job_starts.stranded, lost, resting, MOVED_MAX):
             before = self._rests.get(record.rid)
             for_ms = min(before.for_ms * 2, AGAIN_MS_MAX) if before is not None else AGAIN_MS
             self._rests[record.rid] = _Rest(now.monotonic_ms + for_ms, for_ms)
-            self._move(incarnation, record, number, now)
+            self._move(current, record, number, now)
 
-    def _go_back(self, incarnation: Incarnation, record: Record, site: str, now: Moment) -> None:
+    def _go_back(self, current: Incarnation, record: Record, site: str, now: Moment) -> None:
         self._logger.info("place_asked_back", rid=record.rid, site=site)
         try:
             submit_elsewhere(
-                incarnation.coordinator.calls, record, now.wall_s // BACK_S, now, by=site,
+                current.coordinator.calls, record, now.wall_s // BACK_S, now, by=site,
                 why="the site is back, and the job starts sooner there", back_to=site,
             )  # fmt: skip
         except KalendsError as error:
             self._logger.info("not_asked_back", rid=record.rid, reason=error.detail)
 
-    def _move(self, incarnation: Incarnation, record: Record, number: int, now: Moment) -> None:
+    def _move(self, current: Incarnation, record: Record, number: int, now: Moment) -> None:
         self._logger.info("place_elsewhere", rid=record.rid, lost=sorted(record.chosen))
         try:
             submit_elsewhere(
-                incarnation.coordinator.calls, record, number, now,
+                current.coordinator.calls, record, number, now,
                 by=", ".join(sorted(record.chosen)), why=SILENT, lost=True,
             )  # fmt: skip
         except KalendsError as error:

@@ -57,8 +57,8 @@ class JobShell:
         newest = store.read(job_starts.newest_ends, ENDS_RECALLED)
         coordinator.wing(JobParts).ends.recall(newest, ENDS_RECALLED)
 
-    def beat(self, incarnation: Incarnation, now: Moment) -> None:
-        self._lost_sites.move_jobs(incarnation, now)
+    def beat(self, current: Incarnation, now: Moment) -> None:
+        self._lost_sites.move_jobs(current, now)
 
 
 def watch_bids(metrics: Metrics, sites: Iterable[str], tally: Callable[[], BidTally]) -> None:

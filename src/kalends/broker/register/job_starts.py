@@ -27,6 +27,7 @@ from kalends.broker.coordination.record.decision_record import (
 )
 from kalends.broker.register.request_rows import (
     changing,
+    commit_at,
     history,
     registered,
     row,
@@ -49,28 +50,21 @@ def permit(connection: sqlite3.Connection, op: Permit) -> Registered:
 
     Of several places a register that has forgotten the commit may have forgotten the start as well.
     """
-    if not op.proved:
-        return Registered(op, False)
-    found = row(connection, op.rid)
-    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
-        return registered(op, False, found)
-    if op.site not in found.chosen:
+    found = commit_at(connection, op) if op.proved else Registered(op, False)
+    if isinstance(found, Registered):
+        return found
+    job = found.job
+    if not job.started and (job.ended is not None or _waits_for_an_end(connection, found, op)):
         return Registered(op, False, found)
-    if not found.job.started and (
-        found.job.ended is not None or _waits_for_an_end(connection, found, op)
-    ):
-        return Registered(op, False, found)
-    sure = found.job.started is not None or (
-        len(found.chosen) == 1 and _past_is_known(connection, found)
-    )
+    sure = job.started is not None or (len(found.chosen) == 1 and _past_is_known(connection, found))
     connection.execute(
         "insert into start (rid, site, places) values (?, ?, ?) on conflict (rid) do update"
         " set site = excluded.site where site = ''",
         (op.rid, op.site if sure else FORGOTTEN, ",".join(found.chosen)),
     )
-    found = row(connection, op.rid)
-    assert isinstance(found, Record)
-    return Registered(op, found.job.started == op.site, found)
+    started = row(connection, op.rid)
+    assert isinstance(started, Record)
+    return Registered(op, started.job.started == op.site, started)
 
 
 def _waits_for_an_end(connection: sqlite3.Connection, record: Record, op: Permit) -> bool:
@@ -169,15 +163,9 @@ def _step_of(connection: sqlite3.Connection, op: Assemble | GiveUp) -> Record | 
 
     A change keeps what was decided of the reservation before it.
     """
-    if not op.proved:
-        return Registered(op, False)
-    found = row(connection, op.rid)
-    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
-        return registered(op, False, found)
-    if op.site not in found.chosen:
-        return Registered(op, False, found)
-    _, started = _start_of(connection, found)
-    found.job = structs.replace(found.job, started=started)
+    found = commit_at(connection, op) if op.proved else Registered(op, False)
+    if isinstance(found, Record):
+        found.job = structs.replace(found.job, started=_start_of(connection, found)[1])
     return found
 
 
@@ -194,10 +182,8 @@ def _decide_start(
     connection: sqlite3.Connection, record: Record, started: str, begins_ms: int
 ) -> None:
     record.job = structs.replace(record.job, started=started)
-    connection.execute(
-        "insert into start (rid, site, places) values (?, ?, ?)",
-        (record.rid, started, str(begins_ms)),
-    )
+    decided = (record.rid, started, str(begins_ms))
+    connection.execute("insert into start (rid, site, places) values (?, ?, ?)", decided)
 
 
 def _decided(connection: sqlite3.Connection, op: Assemble | GiveUp, record: Record) -> Registered:
@@ -222,11 +208,7 @@ def stranded(
     ).fetchall()
     for rid in [rid for rid, places in placed if set(sites).issuperset(places.split(","))]:
         record = row(connection, rid) if rid not in but else None
-        if (
-            not isinstance(record, Record)
-            or record.state != "commit"
-            or record.job.ended is not None
-        ):
+        if not isinstance(record, Record) or (record.state, record.job.ended) != ("commit", None):
             continue
         if not changing(connection, record.reservation):
             found.append((record, len(history(connection, record.reservation))))

@@ -14,6 +14,10 @@ from msgspec import structs
 
 from kalends.broker.coordination.record.decision_record import (
     NO_JOB,
+    Assemble,
+    GiveUp,
+    NoteNodes,
+    Permit,
     Record,
     Registered,
     Unreadable,
@@ -71,6 +75,18 @@ def registered(op: Any, won: bool, found: Row | None) -> Registered:
     if isinstance(found, Unreadable):
         return Registered(op, won, unreadable=found)
     return Registered(op, won, found)
+
+
+def commit_at(
+    connection: sqlite3.Connection, op: Permit | Assemble | GiveUp | NoteNodes
+) -> Record | Registered:
+    """Return the commit of the attempt and the site that `op` names; or the answer, if there is none."""
+    found = row(connection, op.rid)
+    if not isinstance(found, Record):
+        return registered(op, False, found)
+    if (found.state, found.att) == ("commit", op.att) and op.site in found.chosen:
+        return found
+    return Registered(op, False, found)
 
 
 def first_row(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> Row | None:

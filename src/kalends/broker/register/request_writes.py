@@ -52,6 +52,7 @@ from kalends.broker.register.job_starts import (
 from kalends.broker.register.request_rows import (
     BY_KEY,
     changing,
+    commit_at,
     first_row,
     history,
     registered,
@@ -322,14 +323,12 @@ def _settle(
 
 def _note_nodes(connection: sqlite3.Connection, op: NoteNodes) -> Registered:
     """Write down the report with the highest number, and a notice if the count has changed."""
-    found = row(connection, op.rid)
-    if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
-        return registered(op, False, found)
+    found = commit_at(connection, op)
+    if isinstance(found, Registered):
+        return found
     units = sum(want.units for want in found.wants if want.resource == op.resource)
     known = found.owners.nodes_out.get(op.resource)
-    if op.site not in found.chosen or not units:
-        return Registered(op, False, found)
-    if known is not None and op.lack.number <= known.number:
+    if not units or (known is not None and op.lack.number <= known.number):
         return Registered(op, False, found)
     lack = structs.replace(
         op.lack, nodes=min(op.lack.nodes, units), told=known.told if known is not None else 0

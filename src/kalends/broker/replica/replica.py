@@ -62,24 +62,24 @@ class Replica:
         """Seconds since the store last accepted a write."""
         return self.current.store.writer.stuck_s if self.current is not None else 0.0
 
-    def begin(self, incarnation: Incarnation) -> None:
-        self.current = incarnation
+    def begin(self, current: Incarnation) -> None:
+        self.current = current
         self.failure = ""
 
     def fail(self, error: Exception) -> None:
         """Forget all state in memory, because it may differ from the store."""
-        incarnation, self.current = self.current, None
-        if incarnation is None:
+        current, self.current = self.current, None
+        if current is None:
             return
         self.failure = str(error)
         self._logger.error("broker_begins_anew", exc_info=error)
-        self._failed_store = incarnation.store
+        self._failed_store = current.store
         self._failed()
 
     def end(self) -> Incarnation | None:
         """Return the present incarnation, which ends here."""
-        incarnation, self.current = self.current, None
-        return incarnation
+        current, self.current = self.current, None
+        return current
 
     async def close_failed(self) -> None:
         """Close the store of the incarnation that failed last."""
@@ -99,13 +99,11 @@ class Replica:
 
     def check_whole(self) -> None:
         """Raises `Unavailable` while what is not in the register may be what it has forgotten."""
-        incarnation = self.current
-        if incarnation is None or incarnation.recognition.is_certain(self.moment().monotonic_ms):
+        current = self.current
+        if current is None or current.recognition.is_certain(self.moment().monotonic_ms):
             return
         raise (
-            store_errors.put_back()
-            if incarnation.recognition.put_back
-            else store_errors.not_certain()
+            store_errors.put_back() if current.recognition.put_back else store_errors.not_certain()
         )
 
     def _in_use(self) -> Incarnation:

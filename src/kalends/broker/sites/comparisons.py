@@ -88,38 +88,38 @@ class Comparisons:
 
     def known(self, site: str, known: m.Known, now: Moment) -> None:
         """Compare the site's past with our memory of it, and ours with the site's memory."""
-        incarnation = self._replica.current
-        if incarnation is None:
+        current = self._replica.current
+        if current is None:
             return
         if known.behind:
             self._alarms.tell(
                 f"{site} may have forgotten promises, and is being compared", _about(site)
             )
         try:
-            includes_all = incarnation.recognition.hear(site, known.marks)
+            includes_all = current.recognition.hear(site, known.marks)
         except Unavailable as error:
             self._replica.fail(error)
             return
-        if not includes_all and not incarnation.recognition.put_back:
+        if not includes_all and not current.recognition.put_back:
             self._alarms.tell(
                 f"this broker's register was restored to an earlier state: {site} knows more of its"
                 " decisions. The broker takes no new requests until it has been compared with all sites",
                 PUT_BACK,
             )
-            incarnation.store.writer.submit((PutBack(),), lambda _: None, self._replica.fail)
+            current.store.writer.submit((PutBack(),), lambda _: None, self._replica.fail)
             self._replica.fail(store_errors.put_back())
             return
         if known.forgotten:
-            self._step(lambda: incarnation.coordinator.site_forgot(site, now))
-        if known.behind or known.forgotten or incarnation.recognition.put_back:
+            self._step(lambda: current.coordinator.site_forgot(site, now))
+        if known.behind or known.forgotten or current.recognition.put_back:
             self._begin_comparison(site, again=True)
             self._stir()
-        if incarnation.recognition.is_certain(now.monotonic_ms):
+        if current.recognition.is_certain(now.monotonic_ms):
             self._certain()
 
     def compared(self, site: str, message: m.Compared | m.Relocked, now: Moment) -> None:
-        incarnation = self._replica.current
-        if incarnation is None:
+        current = self._replica.current
+        if current is None:
             return
         try:
             if isinstance(message, m.Compared) and self._audits.running(site):
@@ -142,18 +142,18 @@ class Comparisons:
                     f" {', '.join(lost.blockers)}",
                     _about(site),
                 )
-            incarnation.recognition.settle(site)
-            if incarnation.recognition.put_back and not incarnation.recognition.unsettled():
-                write = _made_good(incarnation.recognition)
-                incarnation.store.writer.submit((write,), self._go_on, self._replica.fail)
+            current.recognition.settle(site)
+            if current.recognition.put_back and not current.recognition.unsettled():
+                write = _made_good(current.recognition)
+                current.store.writer.submit((write,), self._go_on, self._replica.fail)
             self._reconciled.set()
 
     def _go_on(self, results: Sequence[Result]) -> None:
         """The restored register has been made good."""
-        incarnation = self._replica.current
-        if incarnation is None:
+        current = self._replica.current
+        if current is None:
             return
-        incarnation.recognition.put_back = False
+        current.recognition.put_back = False
         self._alarms.settle(PUT_BACK)
         if isinstance(results[0], int):
             if results[0]:
@@ -214,9 +214,9 @@ class Comparisons:
             for site in reached
             if self._reconciler.running(site)
         }
-        incarnation = self._replica.current
-        if go_on and incarnation is not None and incarnation.recognition.put_back:
-            self._go_on(await self._written((_made_good(incarnation.recognition),)))
+        current = self._replica.current
+        if go_on and current is not None and current.recognition.put_back:
+            self._go_on(await self._written((_made_good(current.recognition),)))
         return Reconciled(
             sites=tuple(reports[site] for site in reached if site in reports),
             comparing=comparing,

@@ -68,9 +68,7 @@ class OwnerApprovals:
         asked = [each for each in case.parts.values() if each.approval]
         if all(each.owner is not None and each.owner.state == "approved" for each in asked):
             words = (each.owner.word for each in asked if each.owner is not None)
-            case.record.owners = replace(
-                case.record.owners, words=tuple(word for word in words if word)
-            )
+            case.record.owners = replace(case.record.owners, words=tuple(filter(None, words)))
             self.prepare.prepare(case, now)
         elif all(each.owner is not None for each in asked):
             self._note(case, [each for each in asked if _is_pending(each)], now)
