@@ -16,7 +16,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.coordination.search.slot_search import SlotSearch
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.counts import Prospect
 from kalends.broker.planning.polling.delays import Lognormal

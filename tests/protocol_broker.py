@@ -14,7 +14,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.record.decision_record import Operation, Record, Spec, StepJob
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.register import request_reads, request_writes

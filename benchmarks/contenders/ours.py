@@ -22,7 +22,7 @@ from benchmarks.contenders.scheme import Booked, Losses, Reply, given_back
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.decision_record import Spec
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
 from kalends.broker.register import request_reads, request_writes

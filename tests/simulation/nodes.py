@@ -18,7 +18,7 @@ from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for

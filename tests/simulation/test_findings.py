@@ -8,7 +8,7 @@ import pytest
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock

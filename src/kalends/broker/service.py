@@ -18,7 +18,7 @@ from typing import Final, Protocol, TypeVar
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.coordination.trust.version_refusals import refused_for
 from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.desk.event_ring import EventRing

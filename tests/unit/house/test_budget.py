@@ -15,7 +15,7 @@ BUDGET: Final = {
     "agents": 7_110,
     "backends": 3_660,
     "batch": 13_990,
-    "broker": 20_890,
+    "broker": 20_850,
     "calendars": 4_740,
     "cli": 11_680,
     "client": 6_920,

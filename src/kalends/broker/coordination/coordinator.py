@@ -46,8 +46,7 @@ from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.trust.answer_checks import AnswerChecks
-from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Credentials, Identity
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
 from kalends.broker.coordination.voting.negotiation import Negotiation

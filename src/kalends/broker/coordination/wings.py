@@ -11,8 +11,7 @@ from kalends.broker.coordination.parts import CoordinatorPart
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.trust.answer_checks import AnswerChecks
-from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Credentials, Identity
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.broker.planning.directory import Directory

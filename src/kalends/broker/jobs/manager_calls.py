@@ -8,7 +8,7 @@ from typing import Final
 
 import aiohttp
 
-from kalends.broker.jobs.parts.referrals import Referral
+from kalends.broker.jobs.parts.site_managers import Referral
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.heard_versions import HeardVersions

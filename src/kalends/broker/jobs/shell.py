@@ -11,7 +11,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.wings import Ground
 from kalends.broker.effect_runner import Carriers
 from kalends.broker.jobs.lost_sites import LostSites
-from kalends.broker.jobs.parts.referrals import Referral
+from kalends.broker.jobs.parts.site_managers import Referral
 from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.register import job_starts

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.broker.jobs.test_solicitation import ANN, Rig, light_job, offer, voted
 
-from kalends.broker.jobs.parts.referrals import OwnChoice, Referral
+from kalends.broker.jobs.parts.site_managers import OwnChoice, Referral
 from kalends.broker.jobs.parts.solicitation import BID_MS_MAX, REFERRED_PART
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m

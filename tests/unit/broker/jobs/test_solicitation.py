@@ -17,7 +17,7 @@ from kalends.broker.coordination.owners.owner_reclaims import ELSEWHERE_EVERY_MS
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.decision_record import Placement, Record, Spec
 from kalends.broker.coordination.record.views import text_of_job, view_of
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.coordination.voting.prepare_phase import PLACE_VOTE_MS_MAX
 from kalends.broker.desk.request_queries import check_own
 from kalends.broker.jobs.parts.places_elsewhere import (
@@ -27,7 +27,7 @@ from kalends.broker.jobs.parts.places_elsewhere import (
     job_there,
     placement_of,
 )
-from kalends.broker.jobs.parts.referrals import Referral
+from kalends.broker.jobs.parts.site_managers import Referral
 from kalends.broker.jobs.parts.solicitation import BID_MS_MAX, DECISION_MS
 from kalends.broker.jobs.parts.user_pick import PICK_MS_MAX
 from kalends.broker.jobs.parts.wing import JobParts

@@ -33,8 +33,7 @@ from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
-from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Credentials, Identity
 from kalends.broker.coordination.voting.prepare_phase import HOLD_MS, PreparePhase, no_answers
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
@@ -255,7 +254,7 @@ class AgentDispatch:
         case.agent.tour = None
         record = case.record
         silent = no_answers(site for site in tour.asks if site not in tour.reports)
-        self.events.add_round(case, tour, silent, now)
+        self.events.add(case, tour, silent, now)
         failed = (*failed_visits(tour.reports.values()), *silent)
         record.agent = replace(
             record.agent, rounds=record.agent.rounds + 1, only=(),

@@ -29,9 +29,7 @@ class AgentEvents:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    def add_round(
-        self, case: Transaction, tour: Tour, silent: tuple[Refusal, ...], now: Moment
-    ) -> None:
+    def add(self, case: Transaction, tour: Tour, silent: tuple[Refusal, ...], now: Moment) -> None:
         """A line for each site; those where something went wrong first, when there are many."""
         number = case.record.agent.rounds + 1
         reports = sorted(

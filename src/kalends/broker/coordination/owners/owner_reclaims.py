@@ -25,7 +25,7 @@ from kalends.broker.coordination.search.requests_in_flight import RequestsInFlig
 from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.trust.answer_checks import AnswerChecks, SiteQuestion
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.coordination.user_calls import NO_TICKET, UserCalls
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
 from kalends.broker.planning.directory import Directory

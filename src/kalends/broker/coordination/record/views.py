@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.record.decision_record import Record
+from kalends.broker.coordination.record.decision_record import JobFacts, Record
 from kalends.broker.coordination.record.plain_data import plain_data
 from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView, UnitsOut
 from kalends.core.errors import KalendsError, Problem
@@ -61,7 +61,7 @@ def view_of(
         ),
         changing=changing,
         waiting=record.waiting if record.state == "open" else None,
-        placed=_placed(record) if reserved else None,
+        placed=_placed(record.job) if reserved and record.job.placed else None,
         needs_approval=record.owners.needed if record.public_state == "held" else (),
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         priority=record.spec.request.priority,
@@ -76,10 +76,10 @@ def view_of(
     )
 
 
-def _placed(record: Record) -> PlacedJob | None:
+def _placed(job: JobFacts) -> PlacedJob | None:
     """Return where the job is, and how it has ended."""
-    place, ended = record.job.place, record.job.ended
-    return replace(place, ended=ended) if place is not None and ended is not None else place
+    place = job.place
+    return replace(place, ended=job.ended) if place is not None and job.ended is not None else place
 
 
 def text_of_job(term: Term, ways: Sequence[str] = ()) -> str:

@@ -1,8 +1,8 @@
-"""Proofs for sites, their peers and the register itself that a message comes from the broker."""
+"""The identity of a broker replica; proofs for sites, peers and the register that a message comes from it."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.coordination.trust import warrants
@@ -10,6 +10,18 @@ from kalends.contract import proofs
 
 SITE_KEYS_MAX: Final = 16_384
 """Keys that are remembered: anybody may ask in the name of a site, one that there is or not."""
+
+
+class Identity(NamedTuple):
+    """`owner` is unique to this start of the replica, `coords` are the URLs of all replicas.
+
+    `secret` is the register's: from it is derived what proves anything to sites (`kalends.contract.proofs`).
+    """
+
+    name: str
+    owner: str
+    coords: tuple[str, ...]
+    secret: str = ""
 
 
 class Credentials:

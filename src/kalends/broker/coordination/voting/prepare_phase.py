@@ -25,8 +25,7 @@ from kalends.broker.coordination.record.views import problem_of
 from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
-from kalends.broker.coordination.trust.credentials import Credentials
-from kalends.broker.coordination.trust.identity import Identity
+from kalends.broker.coordination.trust.credentials import Credentials, Identity
 from kalends.broker.coordination.voting.decide_phase import RESEND_AFTER_MS
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.jobs.parts.places_elsewhere import job_there, placement_of
-from kalends.broker.jobs.parts.referrals import OwnChoice
+from kalends.broker.jobs.parts.site_managers import OwnChoice
 from kalends.broker.jobs.parts.user_pick import UserPick
 from kalends.contract import messages as m
 from kalends.core.jobs import JobRequest

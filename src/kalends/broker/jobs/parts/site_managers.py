@@ -10,15 +10,36 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.wings import Ground
-from kalends.broker.jobs.parts.referrals import OwnChoice, Referral
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.core.limits import WINDOW_S_MAX
 from kalends.federation.experience import Experience
 from kalends.federation.site_choice import Bidder
+
+
+class Referral(NamedTuple):
+    """A `question` to the manager of `virtual`; its answer goes to `Solicitation.referred`."""
+
+    virtual: str
+    question: m.Refer
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChoice:
+    """Referral by the broker alone: ask the sites `own`, of those at the ends of the ways in `site_at`."""
+
+    own: tuple[str, ...]
+    site_at: Mapping[str, str]
+
+    def named(self, ways: Sequence[str]) -> tuple[str, ...]:
+        """Return the sites that a manager has named; none where it has named others, or too many."""
+        if len(ways) > len(self.own) or not self.site_at.keys() >= set(ways):
+            return ()
+        return tuple(dict.fromkeys(self.site_at[way] for way in ways))
 
 
 @dataclass(eq=False)

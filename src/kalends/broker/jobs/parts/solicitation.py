@@ -35,8 +35,7 @@ from kalends.broker.jobs.parts.bid_order import (
 from kalends.broker.jobs.parts.bid_round import BidRound
 from kalends.broker.jobs.parts.candidates import Candidates, Fitting
 from kalends.broker.jobs.parts.places_elsewhere import latest_start, placement_of
-from kalends.broker.jobs.parts.referrals import Referral
-from kalends.broker.jobs.parts.site_managers import SiteManagers
+from kalends.broker.jobs.parts.site_managers import Referral, SiteManagers
 from kalends.broker.jobs.parts.user_pick import (
     PICK_MS_MAX,
     UserPick,
