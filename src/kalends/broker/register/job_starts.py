@@ -49,7 +49,7 @@ def permit(connection: sqlite3.Connection, op: Permit) -> Registered:
 
     Of several places a register that has forgotten the commit may have forgotten the start as well.
     """
-    if not op.proved:
+    if not (op.proved and op.certain):
         return Registered(op, False)
     found = row(connection, op.rid)
     if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):
@@ -168,7 +168,7 @@ def _step_of(connection: sqlite3.Connection, op: Assemble | GiveUp) -> Record | 
 
     A change keeps what was decided of the reservation before it.
     """
-    if not op.proved:
+    if not (op.proved and op.certain):
         return Registered(op, False)
     found = row(connection, op.rid)
     if not isinstance(found, Record) or (found.state, found.att) != ("commit", op.att):

@@ -427,8 +427,9 @@ class Ask(msgspec.Struct, frozen=True):
 class Permit(msgspec.Struct, frozen=True):
     """The job of attempt `att` may start at `site`, which has asked from `reply_to`, and nowhere else.
 
-    `proved`: the asker is that site, and the register has forgotten nothing; else nothing is written.
-    Where it has started before at one of the sites `lost`, it need not have ended, if it may start twice.
+    `proved`: the asker is that site, and `certain`: the register has forgotten nothing; else nothing is
+    written. Where it has started before at one of the sites `lost`, it need not have ended, if it may start
+    twice.
     """
 
     rid: str
@@ -437,6 +438,7 @@ class Permit(msgspec.Struct, frozen=True):
     reply_to: str
     proved: bool
     lost: tuple[str, ...] = ()
+    certain: bool = True
 
 
 class NoteEnd(msgspec.Struct, frozen=True):
@@ -453,7 +455,7 @@ class Assemble(msgspec.Struct, frozen=True):
     """These `parts` of the job in step are ready; the site that asks wants to start its own.
 
     If they are all, they start at `begins_ms` (UTC), unless the slot of one is over by then.
-    `proved`: the asker is that site; else nothing is written.
+    `proved`, `certain`: as for `Permit`.
     """
 
     rid: str
@@ -463,12 +465,13 @@ class Assemble(msgspec.Struct, frozen=True):
     parts: tuple[StepPart, ...]
     proved: bool
     begins_ms: int
+    certain: bool = True
 
 
 class GiveUp(msgspec.Struct, frozen=True):
     """The parts of the job in step at `site` wait no longer: none starts anywhere, if none is to start yet.
 
-    `proved`: as for `Assemble`.
+    `proved`, `certain`: as for `Permit`.
     """
 
     rid: str
@@ -476,6 +479,7 @@ class GiveUp(msgspec.Struct, frozen=True):
     site: str
     reply_to: str
     proved: bool
+    certain: bool = True
 
 
 class NoteBegan(msgspec.Struct, frozen=True):
