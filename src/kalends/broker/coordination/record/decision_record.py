@@ -384,10 +384,12 @@ class Read(OfCase, frozen=True):
 class Examine(msgspec.Struct, frozen=True):
     """The row, and (`won`) that no move, extend or shrink of it is under way.
 
-    With `taken_from`, a replica that is gone, `owner` is to look after it from now on.
+    With `taken_from`, a replica that is gone, `owner` is to look after it from now on. `look` is the number
+    of the look that a reclaim waits for; 0 if news of a part of a job in step asks.
     """
 
     rid: str
+    look: int = 0
     owner: str = ""
     taken_from: str = ""
 
