@@ -31,7 +31,6 @@ PRESS_NODES = 8
 """The nodes of each site's machine."""
 
 SITES = ("alpha", "beta")
-SCOPES = ("use", "audit", "admin", "broker")
 PROBLEM_TYPES = ("application/problem+json", "application/problem+msgpack")
 
 

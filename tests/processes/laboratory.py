@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import kalends
 from kalends.contract.job_calls import JobView
@@ -125,3 +128,16 @@ async def opened(laboratory: Laboratory) -> AsyncIterator[Laboratory]:
                 await laboratory.over(client, view.job)
     finally:
         await laboratory.site.stop()
+
+
+async def laboratories(**how: Any) -> AsyncIterator[Laboratory]:
+    """One laboratory of `how`. It is not in pytest's own folder, which only root could enter."""
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        async for each in opened(Laboratory(Path(directory), **how)):
+            yield each
+
+
+@pytest.fixture
+async def laboratory() -> AsyncIterator[Laboratory]:
+    async for each in laboratories():
+        yield each

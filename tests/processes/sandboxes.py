@@ -70,10 +70,6 @@ def _is_of_other_tests(pid: int) -> bool:
     return False
 
 
-async def no_processes() -> bool:
-    return not processes()
-
-
 async def zygote() -> int:
     """The zygote, as soon as there is exactly one: while it is replaced there may be none, or two."""
 

@@ -75,6 +75,21 @@ class Federation:
 
         await until(both, "the broker knows both sites")
 
+    async def nothing_waits(self) -> bool:
+        for name, each in self.sites.items():
+            async with kalends.connect(each.site.url, user=USER, zone="UTC") as ann:
+                if (await ann.jobs(f"{name}/box")).jobs:
+                    return False
+        return True
+
+    async def strike(self, chance: random.Random) -> None:
+        for _ in range(KILLS):
+            # Real processes die at moments that nothing foresees: this pause waits for nothing.
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
+            server = chance.choice(self.servers)
+            await server.kill()
+            await server.start()
+
 
 @pytest.fixture
 async def federation() -> AsyncIterator[Federation]:
@@ -116,19 +131,11 @@ async def test_each_job_runs_once_where_its_user_was_told_whoever_is_killed(
         for name, each in federation.sites.items()
     )
 
-    async def strike() -> None:
-        for _ in range(KILLS):
-            # Real processes die at moments that nothing foresees: this pause waits for nothing.
-            await asyncio.sleep(chance.uniform(0.05, 0.5))
-            server = chance.choice(federation.servers)
-            await server.kill()
-            await server.start()
-
     async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
         await federation.connected(client)
         views = {}
         async with asyncio.TaskGroup() as both:
-            both.create_task(strike())
+            both.create_task(federation.strike(chance))
             for number in range(JOBS):
                 text = f"{marks}; echo job-{number} >> marks"
                 job = JobRequest(
@@ -196,14 +203,9 @@ async def test_a_job_that_waits_at_two_sites_starts_once_whoever_is_killed(
 
         await until(all_have_run, "all jobs have run", explain=federation.marks)
 
-        async def nothing_waits() -> bool:
-            for name, each in federation.sites.items():
-                async with kalends.connect(each.site.url, user=USER, zone="UTC") as ann:
-                    if (await ann.jobs(f"{name}/box")).jobs:
-                        return False
-            return True
-
-        await until(nothing_waits, "no place is left of a job that has started elsewhere")
+        await until(
+            federation.nothing_waits, "no place is left of a job that has started elsewhere"
+        )
         assert set(federation.marks().values()) == {1}
 
 
@@ -246,14 +248,7 @@ async def test_a_job_of_a_site_that_is_gone_runs_elsewhere_and_not_there_when_it
                     if each.limit_s == 600:
                         await ann.kill_job(each.machine, each.job)
 
-        async def all_is_over() -> bool:
-            for name, each in federation.sites.items():
-                async with kalends.connect(each.site.url, user=USER, zone="UTC") as ann:
-                    if (await ann.jobs(f"{name}/box")).jobs:
-                        return False
-            return True
-
-        await until(all_is_over, "nothing is left of it where it was first")
+        await until(federation.nothing_waits, "nothing is left of it where it was first")
         assert federation.marks() == {"it": 1}
         assert federation.sites[other].marked() == {"it": 1}
 

@@ -7,25 +7,15 @@ import base64
 import json
 import os
 import sys
-import tempfile
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
 
 from .cut_line import cut_line
-from .laboratory import MACHINE, USER, Laboratory, opened
+from .laboratory import MACHINE, USER, Laboratory, laboratory
 from .person import PATIENCE_S, Person
 from .servers import until
 
+__all__ = ["laboratory"]
+
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done; exit 5'
-
-
-@pytest.fixture
-async def laboratory() -> AsyncIterator[Laboratory]:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for each in opened(Laboratory(Path(directory))):
-            yield each
 
 
 def environment(laboratory: Laboratory, url: str = "") -> dict[str, str]:

@@ -17,7 +17,7 @@ from kalends.core.errors import InvalidInput, NotAllowed
 from kalends.core.jobs import Notify
 from tests.support.ports import free_ports
 
-from .laboratory import MACHINE, USER, Laboratory, opened
+from .laboratory import MACHINE, USER, Laboratory, laboratories, opened
 from .servers import until
 
 END = Notify(when=("end", "fail"))
@@ -166,9 +166,8 @@ async def test_where_the_owner_does_not_allow_it_nobody_is_told_and_nothing_subm
 
 
 async def test_a_site_that_sends_nothing_says_what_to_do() -> None:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory))):
-            async with laboratory.client() as client:
-                with pytest.raises(NotAllowed, match="this server sends no notices") as refused:
-                    await client.submit(laboratory.job("true", notify=END))
-                assert "ask the owner to set up" in str(refused.value.remedy)
+    async for laboratory in laboratories():
+        async with laboratory.client() as client:
+            with pytest.raises(NotAllowed, match="this server sends no notices") as refused:
+                await client.submit(laboratory.job("true", notify=END))
+            assert "ask the owner to set up" in str(refused.value.remedy)

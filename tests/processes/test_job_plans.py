@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import NotAllowed
 
-from .laboratory import MACHINE, Laboratory, opened
+from .laboratory import MACHINE, Laboratory, laboratories
 from .servers import until
 
 OWN = "erring_policies:ErrsWhenTold:2:said=two"
@@ -22,19 +21,17 @@ OWN = "erring_policies:ErrsWhenTold:2:said=two"
 
 @pytest.fixture
 async def laboratory() -> AsyncIterator[Laboratory]:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory), keyed=True)):
-            yield laboratory
+    async for laboratory in laboratories(keyed=True):
+        yield laboratory
 
 
 @pytest.fixture
 async def capricious() -> AsyncIterator[Laboratory]:
     """A machine whose owner has a policy of their own, which errs at the second end of a job."""
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        path = str(Path(erring_policies.__file__).parent)
-        rules = f'policy = "{OWN}"'
-        async for laboratory in opened(Laboratory(Path(directory), rules=rules, path=path)):
-            yield laboratory
+    path = str(Path(erring_policies.__file__).parent)
+    rules = f'policy = "{OWN}"'
+    async for laboratory in laboratories(rules=rules, path=path):
+        yield laboratory
 
 
 async def test_the_schedule_has_what_runs_and_what_waits_and_the_free_nodes(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import pwd
 import random
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,24 +17,17 @@ from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from tests.support.ports import free_urls
 
 from .facility import broker_text, write
-from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, opened
+from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, laboratories, laboratory
 from .servers import Server, until
 
-
-@pytest.fixture
-async def laboratory() -> AsyncIterator[Laboratory]:
-    # Not in pytest's own folder, which only root could enter.
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory))):
-            yield laboratory
+__all__ = ["laboratory"]
 
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[Laboratory]:
     """A site that asks for tokens: whoever has none of an operator is one."""
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory), keyed=True)):
-            yield laboratory
+    async for each in laboratories(keyed=True):
+        yield each
 
 
 async def test_a_job_runs_on_its_nodes_and_how_it_ended_is_told(laboratory: Laboratory) -> None:

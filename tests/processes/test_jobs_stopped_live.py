@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,7 @@ from kalends.batch.shepherds import linux
 from kalends.contract.job_calls import JobView
 from tests.process_tree import descendants
 
-from .laboratory import MACHINE, USER, Laboratory, opened
+from .laboratory import MACHINE, USER, Laboratory, laboratories
 from .servers import until
 
 RULES = """policy = "preemptive"
@@ -94,10 +92,9 @@ class UrgentRoom:
 
 @pytest.fixture
 async def room() -> AsyncIterator[UrgentRoom]:
-    with tempfile.TemporaryDirectory(prefix="kalends-urgent-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory), rules=RULES)):
-            async with laboratory.client() as client:
-                yield UrgentRoom(laboratory, client)
+    async for laboratory in laboratories(rules=RULES):
+        async with laboratory.client() as client:
+            yield UrgentRoom(laboratory, client)
 
 
 async def test_a_program_stands_still_while_a_more_urgent_one_runs_and_then_goes_on_and_ends_well(

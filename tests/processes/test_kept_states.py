@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from kalends.batch.follower import FACTS_A_STATE, Foreseen
+from kalends.batch.forecast import Forecaster
 from kalends.batch.journal.job_journal import JobEntries, entries_after
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Start
@@ -21,6 +24,8 @@ from kalends.batch.state_files import load_state, state_path
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.serving.child_frames import framed, frames
+from kalends.serving.logs import get_logger
 from tests.support.patience import PATIENCE_S
 
 from .laboratory import Laboratory, opened
@@ -63,12 +68,12 @@ def store(tmp_path: Path) -> Iterator[SiteStore]:
 
 def asked(store: SiteStore, *questions: str) -> tuple[list[Foreseen], bytes]:
     """Return the answers of a follower of its own, and what it has complained of."""
-    lines = "".join(f"{question} {MACHINE}\n" for question in questions)
+    asking = b"".join(framed(f"{question} {MACHINE}".encode()) for question in questions)
     command = [sys.executable, "-m", "kalends.batch.follower", str(store.file.path)]
     done = subprocess.run(
-        command, input=lines.encode(), capture_output=True, timeout=PATIENCE_S, check=True
+        command, input=asking, capture_output=True, timeout=PATIENCE_S, check=True
     )
-    answers = [msgspec.json.decode(each, type=Foreseen) for each in done.stdout.splitlines()]
+    answers = [msgspec.json.decode(each, type=Foreseen) for each in frames(BytesIO(done.stdout))]
     return answers, done.stderr
 
 
@@ -130,10 +135,23 @@ def test_a_follower_whose_server_was_killed_ends_without_a_word(store: SiteStore
         assert follower.stdout is not None
         assert follower.stderr is not None
         follower.stdout.close()
-        follower.stdin.write(f"gaps {MACHINE}\ngaps {MACHINE}\n".encode())
+        follower.stdin.write(2 * framed(f"gaps {MACHINE}".encode()) + b"cut")
         follower.stdin.close()
         assert follower.stderr.read() == b""
         assert follower.wait(PATIENCE_S) == 0
+
+
+async def test_an_answer_that_came_too_late_for_its_question_answers_no_other(
+    store: SiteStore,
+) -> None:
+    forecaster = Forecaster(store.file.path, [MACHINE], get_logger(role="site", name="lab"))
+    await forecaster.foreseen("gaps", MACHINE, 1, PATIENCE_S)
+    asking = asyncio.create_task(forecaster.keep_state(MACHINE))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert len((await forecaster.delays(MACHINE, [(10**6, 10**6 + 1, 1)])).delays) == 1
+    await forecaster.close()
 
 
 async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_numbers() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,15 +13,9 @@ from kalends.batch.queue import facts as f
 from kalends.core.errors import Unavailable
 from kalends.resource_servers.journal.site_store import SiteStore
 
-from .laboratory import MACHINE, Laboratory, opened
+from .laboratory import MACHINE, Laboratory, laboratory
 
-
-@pytest.fixture
-async def laboratory() -> AsyncIterator[Laboratory]:
-    # Not in pytest's own folder, which only root could enter.
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory))):
-            yield laboratory
+__all__ = ["laboratory"]
 
 
 def spoil(path: Path) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import kalends
 from kalends.contract.reclaim_calls import ReclaimView
 
-from .laboratory import MACHINE, Laboratory, opened
+from .laboratory import MACHINE, Laboratory, laboratories
 from .servers import until
 from .test_jobs import laboratory
 from .test_reserved_jobs import booking_with
@@ -25,10 +24,9 @@ HOUR = 3_600
 @pytest.fixture
 async def mesh() -> AsyncIterator[Laboratory]:
     """A machine on which a reservation has nodes that lie together."""
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        rules = 'shape = "mesh2d:2x2"'
-        async for laboratory in opened(Laboratory(Path(directory), rules=rules)):
-            yield laboratory
+    rules = 'shape = "mesh2d:2x2"'
+    async for each in laboratories(rules=rules):
+        yield each
 
 
 async def begins(booker: kalends.Client, *rids: str) -> list[int]:

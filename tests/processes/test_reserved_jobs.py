@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from kalends.core.jobs import LimitWarning
 from tests.support.ports import free_urls
 
 from .facility import broker_text, write
-from .laboratory import opened
+from .laboratory import laboratories
 from .servers import Server, until
 from .test_jobs import MACHINE, USER, Laboratory, laboratory
 
@@ -29,9 +28,8 @@ __all__ = ["laboratory"]
 @pytest.fixture
 async def impatient() -> AsyncIterator[Laboratory]:
     """A site whose queue gets the nodes of a reservation that nobody uses for three seconds."""
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory), rules='no_show = "3s"')):
-            yield laboratory
+    async for each in laboratories(rules='no_show = "3s"'):
+        yield each
 
 
 @contextlib.asynccontextmanager
@@ -262,10 +260,9 @@ async def found(broker: str, *words: str) -> str:
 @pytest.fixture
 async def meshed() -> AsyncIterator[Laboratory]:
     """A site whose four nodes lie in a square: what crosses it is no partition."""
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        rules = 'shape = "mesh2d:2x2"\npolicy = "conservative"'
-        async for laboratory in opened(Laboratory(Path(directory), rules=rules)):
-            yield laboratory
+    rules = 'shape = "mesh2d:2x2"\npolicy = "conservative"'
+    async for each in laboratories(rules=rules):
+        yield each
 
 
 async def test_on_a_mesh_a_reservation_is_refused_where_its_nodes_make_no_partition(

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
-
-import pytest
 
 import kalends
 from kalends.resource_servers.journal.site_store import KIND
 from kalends.stores.sqlite.maintenance import backup, reconcile
 
-from .laboratory import MACHINE, Laboratory, opened
+from .laboratory import MACHINE, Laboratory, laboratory
 from .servers import until
 
-
-@pytest.fixture
-async def laboratory() -> AsyncIterator[Laboratory]:
-    # Not in pytest's own folder, which only root could enter.
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory))):
-            yield laboratory
+__all__ = ["laboratory"]
 
 
 def store_of(laboratory: Laboratory) -> Path:

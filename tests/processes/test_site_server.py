@@ -247,6 +247,7 @@ async def test_a_peer_hears_of_a_promise_only_with_the_secret(lasting: SiteProce
     ask = peer_ask(visited.rid)
     status, body = await post(lasting.url, ask)
     assert codec.decode_msgpack(body, m.PeerSays).says == "prepared"
+    assert (await post(lasting.url, msgspec.structs.replace(ask, att=2)))[0] == 503
     stranger = msgspec.structs.replace(ask, secret="x" * 32)
     assert (await post(lasting.url, stranger))[0] == 403
     status, _ = await post(lasting.url, m.Forget(rid=visited.rid, att=1))

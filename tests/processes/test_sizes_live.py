@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import kalends
 from kalends.contract.job_calls import JobView
 
 from . import malleable_programs, ranks_by_hand
-from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, opened
+from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, laboratories
 from .servers import until
 
 LIVE = 'policy = "reconfigurable"\nchange_max = "1h"'
@@ -91,10 +90,9 @@ class SizeRoom:
 @pytest.fixture
 async def room(request: pytest.FixtureRequest) -> AsyncIterator[SizeRoom]:
     settings = getattr(request, "param", LIVE)
-    with tempfile.TemporaryDirectory(prefix="kalends-sizes-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory), rules=settings)):
-            async with laboratory.client() as client:
-                yield SizeRoom(laboratory, client)
+    async for laboratory in laboratories(rules=settings):
+        async with laboratory.client() as client:
+            yield SizeRoom(laboratory, client)
 
 
 async def test_a_submitted_program_grows_into_free_nodes_and_shrinks_for_one_that_waits(

@@ -17,7 +17,7 @@ from kalends.core.steps import StepPart
 
 from .laboratory import USER
 from .servers import until
-from .test_bids_live import KILLS, Federation, federation
+from .test_bids_live import Federation, federation
 
 __all__ = ["federation"]
 
@@ -204,19 +204,11 @@ async def test_of_each_step_all_parts_run_once_or_none_whoever_is_killed_at_any_
 ) -> None:
     chance = random.Random(11)
 
-    async def strike() -> None:
-        for _ in range(KILLS):
-            # Real processes die at moments that nothing foresees: this pause waits for nothing.
-            await asyncio.sleep(chance.uniform(0.05, 0.5))
-            server = chance.choice(federation.servers)
-            await server.kill()
-            await server.start()
-
     async with kalends.connect(federation.broker.url, user=USER, zone="UTC") as client:
         await federation.connected(client)
         views = {}
         async with asyncio.TaskGroup() as both:
-            both.create_task(strike())
+            both.create_task(federation.strike(chance))
             for number in range(4):
                 job = marking(federation, f"echo step-{number} >> marks", limit_s=60)
                 views[number] = await submitted(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import tempfile
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -17,24 +15,18 @@ from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthentic
 from tests.support.patience import PATIENCE_S
 
 from .cut_line import CutLine, cut_line
-from .laboratory import MACHINE, USER, Laboratory, opened
+from .laboratory import MACHINE, USER, Laboratory, laboratories, laboratory
 from .servers import until
+
+__all__ = ["laboratory"]
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done; exit 5'
 
 
 @pytest.fixture
-async def laboratory() -> AsyncIterator[Laboratory]:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for each in opened(Laboratory(Path(directory))):
-            yield each
-
-
-@pytest.fixture
 async def guarded() -> AsyncIterator[Laboratory]:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for each in opened(Laboratory(Path(directory), keyed=True)):
-            yield each
+    async for each in laboratories(keyed=True):
+        yield each
 
 
 class Screen:
@@ -294,15 +286,14 @@ async def test_what_a_terminal_has_shown_is_in_the_log(laboratory: Laboratory) -
 
 
 async def test_a_job_to_whose_terminal_nobody_comes_in_the_owners_time_ends() -> None:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory), rules='attach = "1s"')):
-            async with laboratory.client() as client:
-                request = laboratory.job("sleep 600", terminal=True, limit_s=600)
-                number = (await client.submit(request)).job.job
-                view = await laboratory.over(client, number)
-                assert (view.end, view.detail) == (
-                    "killed", "no terminal was attached within 1 s",
-                )  # fmt: skip
+    async for each in laboratories(rules='attach = "1s"'):
+        async with each.client() as client:
+            request = each.job("sleep 600", terminal=True, limit_s=600)
+            number = (await client.submit(request)).job.job
+            view = await each.over(client, number)
+            assert (view.end, view.detail) == (
+                "killed", "no terminal was attached within 1 s",
+            )  # fmt: skip
 
 
 async def test_the_same_without_an_event_loop(laboratory: Laboratory) -> None:

@@ -26,7 +26,6 @@ MONOTONIC_AT_BEGIN_S: Final = 1_000_000.0
 FLOCK_S: Final = 0.01
 
 cpu_s = time.process_time
-real_monotonic_s = time.monotonic
 
 _real_urandom = os.urandom
 _real_flock = fcntl.flock

@@ -130,11 +130,11 @@ class EndJobs(msgspec.Struct, frozen=True):
 
 
 class ListSystem(msgspec.Struct, frozen=True):
-    """Return everything that the system has."""
+    """List everything that the system has."""
 
 
 class ListFinishedJobs(msgspec.Struct, frozen=True):
-    """Return the jobs of `users` that ended in ``[since, until)``; others may be among them."""
+    """List the jobs of `users` that ended in ``[since, until)``; others may be among them."""
 
     since: int
     until: int

@@ -1,14 +1,12 @@
 """A process that follows the journals of a site's queues, and says when waiting jobs will start.
 
-Started by `forecast`: ``python -m kalends.batch.follower STORE``. A line with a question and the name of a
-machine comes in, a line with the answer goes out. It ends when its input does: with the server, however
-that ends. As it goes through the facts anyway, it also keeps the state that they have made (`state_files`).
+Started by `forecast`: ``python -m kalends.batch.follower STORE``. A question with the name of a machine comes
+in, the answer as JSON goes out (`child_frames`). As it goes through the facts anyway, it also keeps the state
+that they have made (`state_files`).
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +30,7 @@ from kalends.scheduling.prediction.predictor import FollowingScheduler
 from kalends.scheduling.prediction.vacancies import Vacancy, vacancies
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.reservations import Reservation
+from kalends.serving.child_frames import answer_all
 from kalends.stores.sqlite.sqlite_file import reading
 
 Question = Literal["starts", "gaps"]
@@ -163,29 +162,17 @@ _ENCODER: Final = msgspec.json.Encoder()
 _SPANS: Final = msgspec.json.Decoder(tuple[Span, ...])
 
 
-def main() -> None:
-    # Who asks is told of Ctrl-C, and closes the input.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _answered(follower: JournalFollower, asked: bytes) -> bytes:
+    question, machine, *spans = asked.decode().split()
     try:
-        _answer_all(JournalFollower(Path(sys.argv[1])))
-    except BrokenPipeError:
-        # The server has ended in the midst of an answer; nothing is left to be flushed to it at the exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _answer_all(follower: JournalFollower) -> None:
-    for line in sys.stdin.buffer:
-        question, machine, *asked = line.decode().split()
-        try:
-            if question == "delays":
-                answer = follower.delays(machine, _SPANS.decode(asked[0]))
-            else:
-                answer = follower.foresee(msgspec.convert(question, Asked), machine)
-        except KalendsError as error:
-            answer = Foreseen(error=str(error))
-        sys.stdout.buffer.write(_ENCODER.encode(answer) + b"\n")
-        sys.stdout.buffer.flush()
+        if question == "delays":
+            answer = follower.delays(machine, _SPANS.decode(spans[0]))
+        else:
+            answer = follower.foresee(msgspec.convert(question, Asked), machine)
+    except KalendsError as error:
+        answer = Foreseen(error=str(error))
+    return _ENCODER.encode(answer)
 
 
 if __name__ == "__main__":
-    main()
+    answer_all(partial(_answered, JournalFollower(Path(sys.argv[1]))))

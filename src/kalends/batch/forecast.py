@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,19 +18,16 @@ import msgspec
 
 from kalends.batch.follower import Foreseen, Question, Span
 from kalends.core.errors import Unavailable
+from kalends.serving.answering_child import AnsweringChild
 from kalends.serving.logs import Logger
 
 REST: Final = 4.0
 """After each answer the follower rests so many times as long as that took."""
 
 ANSWER_S_MAX: Final = 600.0
-"""A follower that has not answered by then is ended."""
+"""A follower that has not answered by then is ended: it may run a policy of the owner's own."""
 
-ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Room for predictions of as many jobs as may wait, each twice as long as the longest one is."""
-
-
-FAILURES: Final = (OSError, EOFError, ValueError, msgspec.DecodeError)
+FAILURES: Final = (OSError, EOFError, TimeoutError, msgspec.DecodeError)
 
 
 @dataclass
@@ -47,12 +43,11 @@ class Forecaster:
     """Predictions for all queues of a site, whose facts are in the store at `path`."""
 
     def __init__(self, path: Path, machines: Iterable[str], logger: Logger) -> None:
-        self._path = path
+        self._follower = AnsweringChild("kalends.batch.follower", str(path))
         self._logger = logger
         self._asked = {
             (question, machine): _Asked() for machine in machines for question in get_args(Question)
         }
-        self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
         self._pricing = False
         self._prices_rest_until_s = 0.0
@@ -62,11 +57,7 @@ class Forecaster:
         for asked in self._asked.values():
             if asked.asking is not None:
                 asked.asking.cancel()
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await self._follower.close()
 
     async def foreseen(
         self, question: Question, machine: str, number: int, wait_s: float
@@ -134,31 +125,10 @@ class Forecaster:
             asked.rests_until_s = now_s + REST * (now_s - began_s)
 
     def _lost(self, machine: str, error: Exception) -> None:
-        """It has ended. The next who asks has another one started."""
-        self._process = None
         self._logger.warning("follower_lost", machine=machine, detail=repr(error))
 
-    async def _answer(self, line_asked: str) -> Foreseen:
-        if self._process is None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "kalends.batch.follower", str(self._path),
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                limit=ANSWER_BYTES_MAX,
-            )  # fmt: skip
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(line_asked.encode() + b"\n")
-        await process.stdin.drain()
-        try:
-            line = await asyncio.wait_for(process.stdout.readline(), ANSWER_S_MAX)
-        except TimeoutError:
-            # A policy of the owner's own that never comes back, say.
-            process.kill()
-            raise
-        if not line:
-            raise EOFError("the forecast has failed")
-        return _DECODER.decode(line)
+    async def _answer(self, question: str) -> Foreseen:
+        return _DECODER.decode(await self._follower.answer(question.encode(), ANSWER_S_MAX))
 
 
 _DECODER: Final = msgspec.json.Decoder(Foreseen)

@@ -16,6 +16,7 @@ from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.output_calls import JobOutput
 from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
 from kalends.serving.auth.callers import Caller
 
 T = TypeVar("T")
@@ -61,8 +62,8 @@ class Machines(Protocol):
     def visible(self, caller: Caller, machine: str) -> bool:
         """Return whether the owner lets the caller see the machine."""
 
-    def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
-        """Raise `NotAllowed` if the owner's rules do not let the caller have `nodes` nodes."""
+    def may_submit(self, principal: Principal, job: JobRequest) -> None:
+        """Raise `NotAllowed` if the owner's rules never let `principal` have the nodes of `job`."""
 
     def check_submission(self, caller: Caller, job: JobRequest) -> None:
         """Raise what a booking would raise where the nodes of a job cannot be had for its fixed start.

@@ -18,7 +18,7 @@ def submit_job(
     A call that is repeated gives the same job. Raises what `BatchQueue.submit` does, and `NotAllowed`.
     """
     job.check_alone()
-    machines.may_submit(caller, job.machine, max(job.nodes, *job.sizes, 1))
+    machines.may_submit(caller.principal, job)
     known = queue.flow.table.submitted_before(caller.principal.user, key, job)
     if known is None:
         machines.check_submission(caller, job)

@@ -285,7 +285,7 @@ class EffectRunner:
             if result.unreadable is not None and result.operation.proved:
                 self._inquiries.refuse(result.operation.reply_to, result.unreadable.error())
             else:
-                self._inquiries.settled(result.operation.reply_to)
+                self._inquiries.settled(result.operation.reply_to, proved=result.operation.proved)
 
     def _watch_store(self) -> None:
         if self._store_timer is None:

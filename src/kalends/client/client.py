@@ -372,7 +372,7 @@ class Client:
         wait_s: float,
         units: Mapping[str, int] | None = None,
     ) -> calls.RequestView:
-        """Return the present length of `id`, by which `shrink` cannot lengthen, nor `extend` shorten."""
+        """Change `id` from its present length: `shrink` cannot lengthen it, nor `extend` shorten it."""
         wanted = NewLength(by, duration, direction)
         id = await self.full_id(id)
         wanted_s = wanted.length_s(await self.show(id))

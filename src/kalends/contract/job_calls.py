@@ -247,7 +247,7 @@ class SetPolicy(Body, frozen=True, kw_only=True):
 
 
 class ShowPlan(Body, frozen=True, kw_only=True):
-    """Return the schedule of `machine` from now on, as far as it is known."""
+    """Show the schedule of `machine` from now on, as far as it is known."""
 
     machine: MachineName
 
@@ -298,7 +298,7 @@ class MachinePlan(Answer, frozen=True, kw_only=True):
 
 
 class FindGaps(Body, frozen=True, kw_only=True):
-    """Return the gaps in which a job would start on `machine` at once."""
+    """Find the gaps in which a job would start on `machine` at once."""
 
     machine: MachineName
 

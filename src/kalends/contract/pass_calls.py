@@ -11,7 +11,7 @@ from kalends.core import identifiers as ids
 
 
 class AskSitePass(Body, frozen=True, kw_only=True):
-    """Return the address of `site`, and a token that is valid only there."""
+    """Ask for the address of `site`, and a token that is valid only there."""
 
     site: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
 

@@ -109,7 +109,7 @@ class Story(Answer, frozen=True, kw_only=True):
 
 
 class Watch(Body, frozen=True, kw_only=True):
-    """Return events of the caller's requests after number `after`; wait up to `wait_ms` for the first."""
+    """Watch events of the caller's requests after number `after`; wait up to `wait_ms` for the first."""
 
     after: Annotated[int, Meta(ge=-1)] = -1
     """Number of the last event seen; -1: only events from now on."""

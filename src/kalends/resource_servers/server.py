@@ -371,7 +371,7 @@ class SiteServer:
                 self._peers.ask(to, message)
 
     def _answered(self, url: str, answer: m.Message) -> None:
-        """Return the answer of a broker or a peer at `url`."""
+        """Take the answer of a broker or a peer at `url`."""
         engine = self._engine
         if engine is None:
             return

@@ -81,7 +81,7 @@ class WatchedPolicy:
         del self._seen[job.order]
 
     def returned(self, job: Job, now: int) -> None:
-        """Return a job that has waited before; a class without this method gets it as a new one."""
+        """Pass on a job that has waited before; a class without this method gets it as a new one."""
         self._waiting[job.order] = job
         own = self._attribute("returned")
         if own is not None:

@@ -37,6 +37,7 @@ installation         a new server's folder: configuration, keys, certificate, un
 self_signed          certificates that a server signs itself
 audit_log            calls, with user, token and answer
 clocks               the two clocks of a server (and `clock_watch`)
+answering_child      a process that answers long questions (and `child_frames`, its side of them)
 metrics              Prometheus metrics
 logs                 structured logs
 configuration        the TOML file to typed values (and `example_configuration`)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ TIMES: Final = 4
 STRIKES: Final = 30
 SLOTS: Final = 4
 END_S: Final = 300.0
+WAIT_S: Final = 4.0
 
 
 @scenario(Plan(replicas=2, capacity=6), least={"keys with a reservation": SLOTS})
@@ -103,9 +105,12 @@ async def _answer(
     return f"{view.id} {view.state}"
 
 
-@scenario(Plan(replicas=2), least={"answered alike": 6})
+@scenario(Plan(replicas=2), least={"answered alike": 6, "answered in time": 2})
 async def again(facility: Facility, chance: random.Random) -> None:
-    """A call that was answered has the same answer again, though a site has not confirmed it yet."""
+    """A call that was answered has the same answer again, though a site has not confirmed it yet.
+
+    While a site is cut off a call waits as long as it says in all, and not so long for each of its steps.
+    """
     await facility.up()
     start, give_up_at = facility.tomorrow, WALL_AT_BEGIN_S + int(facility.world.loop.now_s) + 5
     one, other = (facility.connect(replica, "ann") for replica in facility.replicas)
@@ -123,6 +128,17 @@ async def again(facility: Facility, chance: random.Random) -> None:
             return await client.move(booked.id, start + 1_200, key="the-move")
 
         await _answered_alike(facility, chance, move, (one, other))
+        facility.world.network.cut("broker0-0", "site1")
+        for ask in (
+            one.move(booked.id, start, wait_s=WAIT_S),
+            one.cancel(booked.id, wait_s=WAIT_S),
+        ):
+            began_s = facility.world.loop.now_s
+            with contextlib.suppress(kalends.KalendsError):
+                await ask
+            if (took_s := facility.world.loop.now_s - began_s) > WAIT_S + 1:
+                raise Broken(f"answered after {took_s} s, and not within {WAIT_S} s")
+            facility.counts["answered in time"] += 1
 
 
 async def _answered_alike(

@@ -21,6 +21,7 @@ from kalends.client.transports.retry import Backoff
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.errors import StoreDamaged
+from kalends.core.identifiers import request_id
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Listener, Service, listen
@@ -80,17 +81,23 @@ class Facility:
     def client(self) -> kalends.Client:
         return kalends.connect(self.url, user="anna", backoff=ONCE, zone="UTC")
 
-    async def inquire(self, inquire: m.Inquire) -> tuple[int, dict[str, Any]]:
+    async def inquire(self, inquire: m.Inquire | m.StartAsk) -> tuple[int, dict[str, Any]]:
+        path = "inquire" if isinstance(inquire, m.Inquire) else "start"
         async with (
             aiohttp.ClientSession() as http,
             http.post(
-                f"{self.url}/v1/inquire",
+                f"{self.url}/v1/{path}",
                 data=codec.encode_msgpack(inquire),
                 headers={"Content-Type": codec.MSGPACK},
             ) as response,
         ):
             await response.read()
             return response.status, {} if response.status == 200 else await response.json()
+
+    def secret_of(self, rid: str) -> str:
+        """The proof of the site that it takes part in a request."""
+        with closing(sqlite3.connect(self.store)) as connection:
+            return proofs.of_request(proofs.site_key(lives.secret(connection), "sdsc"), rid)
 
     def spoil(self, rid: str, *, open_: bool = False) -> None:
         """What is stored of `rid` is no record any more, and with `open_` somebody has to see to it."""
@@ -188,12 +195,20 @@ async def test_an_inquiry_about_it_is_refused_and_nothing_begins_anew(tmp_path: 
         refused = await here.inquire(stranger)
         assert refused == await here.inquire(structs.replace(stranger, rid=good))
         assert refused[0] == 403
-        with closing(sqlite3.connect(here.store)) as connection:
-            key = proofs.site_key(lives.secret(connection), "sdsc")
-        proof = proofs.of_request(key, bad)
-        status, problem = await here.inquire(structs.replace(stranger, secret=proof))
+        status, problem = await here.inquire(structs.replace(stranger, secret=here.secret_of(bad)))
         assert (status, problem["code"]) == (500, "store-damaged")
         await book(client, 1)
         with closing(sqlite3.connect(here.store)) as connection:
             owners = connection.execute("select owner from replica").fetchall()
         assert owners == [("npaci-1:1",)]
+
+
+async def test_a_site_that_proves_itself_before_there_is_an_answer_is_asked_to_come_again(
+    tmp_path: Path,
+) -> None:
+    async with facility(tmp_path) as here:
+        rid = request_id(1, 1)
+        ask = m.StartAsk(rid=rid, att=1, site="sdsc", secret=here.secret_of(rid))
+        for each in (ask, structs.replace(ask, gives_up=True)):
+            assert (await here.inquire(each))[0] == 503
+            assert (await here.inquire(structs.replace(each, secret="w" * 24)))[0] == 403

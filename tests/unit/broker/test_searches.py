@@ -13,7 +13,7 @@ import pytest
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.search_budget import Work
 from kalends.broker.searches.search_questions import BestStarts, Explanation, Pieces, WhyNone
-from kalends.broker.searches.search_worker import HardSearch, answered, serve
+from kalends.broker.searches.search_worker import HardSearch, answered
 from kalends.broker.searches.searches import CPU_S_PER_MINUTE, EASY_COST, EASY_STARTS_COST, Searches
 from kalends.contract import messages as m
 from kalends.contract.messages import RoomNeed, Want
@@ -114,14 +114,14 @@ async def test_a_question_has_the_same_answer_in_the_worker_as_here() -> None:
             limit = EASY_STARTS_COST if isinstance(question, BestStarts) else EASY_COST
             assert question.cost > limit
             assert await made.answer("ada", question) == question.answer(known(), Work())
-        assert made._process is not None
+        assert made._worker.runs
 
 
 async def test_an_easy_search_needs_no_other_process() -> None:
     async with searches() as made:
         question = BestStarts(request=asked(), free=pieces(20), count=3)
         assert await made.answer("ada", question) == question.answer(known(), Work())
-        assert made._process is None
+        assert not made._worker.runs
 
 
 async def test_hard_searches_keep_nobody_from_easy_ones() -> None:
@@ -157,13 +157,3 @@ def test_a_search_beyond_its_steps_is_refused_as_such() -> None:
     problem = answered(asking, Work(100)).problem
     assert problem is not None
     assert "too many combinations" in problem.detail
-
-
-def test_a_worker_ends_with_its_input(tmp_path: Any) -> None:
-    (tmp_path / "questions").write_bytes(b"\0\0")
-    with (
-        (tmp_path / "questions").open("rb") as questions,
-        (tmp_path / "answers").open("wb") as answers,
-    ):
-        serve(questions, answers)
-    assert (tmp_path / "answers").read_bytes() == b""

@@ -46,8 +46,8 @@ class Host:
 
 
 @asynccontextmanager
-async def running(directory: Path, host: Host) -> AsyncIterator[str]:
-    configuration = load_configuration(SITE, directory).site
+async def running(directory: Path, host: Host, text: str = SITE) -> AsyncIterator[str]:
+    configuration = load_configuration(text, directory).site
     assert configuration is not None
     site = build_site(configuration, version=__version__, moment=host.read)
     listener = await listen(Service("lab", site, configuration.listen))

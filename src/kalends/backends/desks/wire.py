@@ -49,7 +49,7 @@ class KillAttempt(_DeskWord, frozen=True):
 
 
 class ReadPiece(_DeskWord, frozen=True):
-    """Return a piece of a file of the user's, from `offset` on; `path` "" is an attempt's kept output."""
+    """Read a piece of a file of the user's, from `offset` on; `path` "" is an attempt's kept output."""
 
     number: int
     attempt: str

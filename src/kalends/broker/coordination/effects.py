@@ -47,7 +47,7 @@ class Errand(NamedTuple):
 
 
 class EffectCounts(NamedTuple):
-    """Return the number of effects of each kind."""
+    """Numbers of effects, by kind."""
 
     operations: int
     sends: int

@@ -1,7 +1,7 @@
 """Book, change, lock, release and cancel: from a call to the coordinator, and back with its answer.
 
 Every call is idempotent: book and change by their key, the others by what they bring about. A call
-waits as long as it says; a request goes on without its caller.
+has one deadline for all that it waits for, `until_s` (loop time); a request goes on without its caller.
 """
 
 from __future__ import annotations
@@ -59,6 +59,11 @@ def digest_of(*asked: object) -> str:
     return hashlib.blake2b(_ENCODER.encode(asked), digest_size=16).hexdigest()
 
 
+def deadline_s(wait_ms: int) -> float:
+    """Return when a call that begins now has waited `wait_ms`, in seconds of the event loop's clock."""
+    return asyncio.get_running_loop().time() + wait_ms / 1000
+
+
 class RequestCommands:
     """The calls that change something.
 
@@ -82,7 +87,7 @@ class RequestCommands:
         self._parts_known = parts_known
 
     async def book(self, caller: Caller, body: calls.Book) -> calls.RequestView:
-        request = body.request
+        request, until_s = body.request, deadline_s(body.wait_ms)
         request.check(from_wire=True)
         executable(request)
         step = self._step_of(body)
@@ -117,27 +122,28 @@ class RequestCommands:
         digest = digest_of(
             "book", request, body.hold, body.hold_s, body.patience, body.give_up_at, *in_step
         )
-        view = await self.decided(caller, body.key, digest, body.wait_ms, asked)
-        return view if step is None else await self._with_parts(caller, view, body.wait_ms / 1000)
+        view = await self.decided(caller, body.key, digest, until_s, asked)
+        return view if step is None else await self._with_parts(caller, view, until_s)
 
     async def _with_parts(
-        self, caller: Caller, view: calls.RequestView, wait_s: float
+        self, caller: Caller, view: calls.RequestView, until_s: float
     ) -> calls.RequestView:
-        """The request once all sites have said which jobs its parts are, or as it is after `wait_s`."""
+        """The request once all sites have said which jobs its parts are, or as it is at `until_s`."""
         if view.state != "reserved":
             return view
         record = self._records.of(caller, view.id)
-        return self._records.view(await self._polled(record, wait_s, self._parts_known))
+        return self._records.view(await self._polled(record, until_s, self._parts_known))
 
     async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.
 
         A repeated call finds its key, also when the change has made it senseless meanwhile.
         """
+        until_s = deadline_s(body.wait_ms)
         digest = digest_of("change", body.id, body.start, body.duration_s, body.units)
 
         async def made() -> tuple[Spec, Record]:
-            old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
+            old = await self._confirmed(self._records.of(caller, body.id), until_s)
             check_own(old, caller)
             if old.state != "commit":
                 raise Conflict(
@@ -157,7 +163,7 @@ class RequestCommands:
             text = format_alternatives(request.alternatives)
             return Spec(request=request, text=text, wants=wants), old
 
-        view = await self.decided(caller, body.key, digest, body.wait_ms, made)
+        view = await self.decided(caller, body.key, digest, until_s, made)
         if view.state == "failed" and view.problem is not None:
             raise error_from_problem(view.problem)
         return view
@@ -170,7 +176,7 @@ class RequestCommands:
                 remedy="hold or book it again",
                 request_id=record.reservation,
             )
-        return await self._finished(record, body, self._users.lock)
+        return await self._finished(record, deadline_s(body.wait_ms), self._users.lock)
 
     async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         record = self._records.to_end(caller, body.id)
@@ -181,7 +187,7 @@ class RequestCommands:
                 remedy="cancel it to free its slots",
                 request_id=record.reservation,
             )
-        return await self._finished(record, body, self._by(caller, record, self._users.release))
+        return await self._ended(caller, record, deadline_s(body.wait_ms), self._users.release)
 
     async def cancel(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         """Answers once every site has freed its slots, or when the time to wait is over.
@@ -189,17 +195,18 @@ class RequestCommands:
         What is not decided yet, or only held, is given up; if it is reserved before that, cancelled.
         A change of it that is under way is given up first, so that it leaves nothing held.
         """
+        until_s = deadline_s(body.wait_ms)
         record = self._records.to_end(caller, body.id)
         if record.state == "commit" and (change := self._records.change_of(record)) is not None:
-            await self._finished(change, body, self._by(caller, change, self._users.release))
+            await self._ended(caller, change, until_s, self._users.release)
             record = self._records.to_end(caller, body.id)
         if record.state == "open":
-            view = await self._finished(record, body, self._by(caller, record, self._users.release))
+            view = await self._ended(caller, record, until_s, self._users.release)
             if view.state != "reserved":
                 return view
             record = self._records.to_end(caller, body.id)
         while True:
-            view = await self._finished(record, body, self._by(caller, record, self._users.cancel))
+            view = await self._ended(caller, record, until_s, self._users.cancel)
             if view.state != "replaced":
                 return view
             # It has another place, or time, since a moment ago: that is what is to be cancelled.
@@ -212,15 +219,18 @@ class RequestCommands:
     def _users(self) -> UserCalls:
         return self._service.coordinator.calls
 
-    def _by(self, caller: Caller, record: Record, end: Callable[..., None]) -> Finish:
-        return partial(end, by=ended_by(record, caller, self._service.moment().wall_s))
+    async def _ended(
+        self, caller: Caller, record: Record, until_s: float, end: Callable[..., None]
+    ) -> calls.RequestView:
+        by = ended_by(record, caller, self._service.moment().wall_s)
+        return await self._finished(record, until_s, partial(end, by=by))
 
     async def decided(
         self,
         caller: Caller,
         key: str,
         digest: str,
-        wait_ms: int,
+        until_s: float,
         asked: Callable[[], Awaitable[tuple[Spec, Record | None]]],
     ) -> calls.RequestView:
         """The answer to the request of this key, which is begun unless it is known already.
@@ -244,7 +254,7 @@ class RequestCommands:
                 if known is None:
                     raise
         if known is not None:
-            return await self._elsewhere(known, max(began_s + wait_ms / 1000 - loop.time(), 0))
+            return await self._elsewhere(known, until_s)
         with service.tickets.new() as ticket:
             service.runner.asked(
                 lambda coordinator: coordinator.calls.submit(
@@ -257,8 +267,7 @@ class RequestCommands:
                     replaces=replaces,
                 )
             )
-            view = await ticket.answer(wait_ms / 1000)
-        left_s = max(began_s + wait_ms / 1000 - loop.time(), 0)
+            view = await ticket.answer(until_s)
         if view is not None and view.state != "open":
             service.measures.booking_seconds.observe(loop.time() - began_s)
             return view
@@ -266,7 +275,7 @@ class RequestCommands:
         record = service.store.read(request_reads.by_key, user, key)
         if record is None:
             raise LostRace("it was cancelled before it began", remedy="try again")
-        return await self._elsewhere(record, left_s)
+        return await self._elsewhere(record, until_s)
 
     async def _of_key(self, user: str, key: str, digest: str) -> Record | None:
         """Return the earlier request with `key`, on any replica; raises `KeyReused`."""
@@ -282,51 +291,48 @@ class RequestCommands:
         service.coordinator.table.notice(known)
         return known
 
-    async def _elsewhere(self, record: Record, wait_s: float) -> calls.RequestView:
-        """`record` once it is decided, or after `wait_s`; others, or nobody, may be working on it."""
+    async def _elsewhere(self, record: Record, until_s: float) -> calls.RequestView:
+        """`record` once it is decided, or at `until_s`; others, or nobody, may be working on it."""
         service = self._service
-        if record.public_state == "open" and wait_s > 0:
+        if record.public_state == "open" and asyncio.get_running_loop().time() < until_s:
             with service.tickets.new() as ticket:
                 joined = service.coordinator.calls.join(record.rid, ticket.number)
                 if joined:
                     service.stir()
-                    view = await ticket.answer(wait_s)
+                    view = await ticket.answer(until_s)
                     if view is not None:
                         return view
             if not joined:
-                record = await self._polled(record, wait_s, attrgetter("is_told"))
+                record = await self._polled(record, until_s, attrgetter("is_told"))
             record = service.store.read(request_reads.read, record.rid) or record
         return self._records.view(self._records.standing(record))
 
-    async def _confirmed(self, record: Record, wait_s: float) -> Record:
+    async def _confirmed(self, record: Record, until_s: float) -> Record:
         """`record` once all its sites have said Done: only then can it be replaced."""
         if record.state != "commit" or record.done:
             return record
         return await self._polled(
-            record, wait_s, lambda record: record.done or record.state != "commit"
+            record, until_s, lambda record: record.done or record.state != "commit"
         )
 
     async def _polled(
-        self, record: Record, wait_s: float, enough: Callable[[Record], bool]
+        self, record: Record, until_s: float, enough: Callable[[Record], bool]
     ) -> Record:
-        """`record` from the register once it is `enough`, or after `wait_s`."""
+        """`record` from the register once it is `enough`, or at `until_s`."""
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + wait_s
         step_s = POLL_S_MIN
-        while not enough(record) and (left_s := deadline_s - loop.time()) > 0:
+        while not enough(record) and (left_s := until_s - loop.time()) > 0:
             await asyncio.sleep(min(step_s, left_s))
             step_s = min(step_s * 2, POLL_S_MAX)
             record = self._service.store.read(request_reads.read, record.rid) or record
         return record
 
-    async def _finished(
-        self, record: Record, body: calls.Finish, finish: Finish
-    ) -> calls.RequestView:
-        """The answer to `finish`, or the request as it is when the time to wait is over."""
+    async def _finished(self, record: Record, until_s: float, finish: Finish) -> calls.RequestView:
+        """The answer to `finish`, or the request as it is at `until_s`."""
         service = self._service
         with service.tickets.new() as ticket:
             service.runner.asked(lambda _: finish(record, ticket.number, service.moment()))
-            view = await ticket.answer(body.wait_ms / 1000)
+            view = await ticket.answer(until_s)
         if view is not None:
             return view
         await service.settle()

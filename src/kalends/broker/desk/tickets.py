@@ -22,11 +22,11 @@ class Ticket:
             asyncio.get_running_loop().create_future()
         )
 
-    async def answer(self, wait_s: float | None = None) -> RequestView | None:
-        """The answer; None when there is none within `wait_s`. Raises what the ticket ended with."""
+    async def answer(self, until_s: float | None = None) -> RequestView | None:
+        """The answer; None if there is none by `until_s` (loop time). Raises what the ticket ended with."""
         timer = None
-        if wait_s is not None:
-            timer = asyncio.get_running_loop().call_later(wait_s, self.end)
+        if until_s is not None:
+            timer = asyncio.get_running_loop().call_at(until_s, self.end)
         try:
             return await self._answer
         finally:

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from kalends.broker.coordination.record.decision_record import Placement, Record, Spec
 from kalends.broker.coordination.record.views import text_of_job
-from kalends.broker.desk.request_commands import RequestCommands, digest_of
+from kalends.broker.desk.request_commands import RequestCommands, deadline_s, digest_of
 from kalends.broker.desk.request_queries import Records, check_own
 from kalends.broker.desk.scripts import Scripts
 from kalends.broker.jobs.parts.places_elsewhere import check_may_leave, elsewhere
@@ -43,6 +43,7 @@ class JobCommands:
 
     async def place(self, caller: Caller, body: calls.PlaceJob) -> calls.RequestView:
         """Answers once a site has the job, or no site can be found for it."""
+        until_s = deadline_s(body.wait_ms)
         once = body.job.at_most_once or (body.redundant and not body.job.rerun)
         job = structs.replace(body.job, at_most_once=once)
         job.check(from_wire=True)
@@ -91,7 +92,7 @@ class JobCommands:
             )  # fmt: skip
             return spec, None
 
-        return await self._commands.decided(caller, body.key, digest, body.wait_ms, asked)
+        return await self._commands.decided(caller, body.key, digest, until_s, asked)
 
     async def place_elsewhere(
         self, caller: Caller, body: calls.PlaceElsewhere
@@ -107,8 +108,8 @@ class JobCommands:
             check_may_leave(old)
             return elsewhere(old), old
 
-        digest = digest_of("place elsewhere", body.id)
-        view = await self._commands.decided(caller, body.key, digest, body.wait_ms, moved)
+        digest, until_s = digest_of("place elsewhere", body.id), deadline_s(body.wait_ms)
+        view = await self._commands.decided(caller, body.key, digest, until_s, moved)
         if view.state == "failed" and view.problem is not None:
             raise error_from_problem(view.problem)
         return view

@@ -146,14 +146,14 @@ class PutBack(NamedTuple):
 
 
 class MadeGood(NamedTuple):
-    """Return the result of `lives.made_good`."""
+    """Do as `lives.made_good`."""
 
     known: tuple[Live, ...]
     problem: Problem
 
 
 class ForgetSettled(NamedTuple):
-    """Return the result of `request_writes.forget`."""
+    """Do as `request_writes.forget`."""
 
     rids: tuple[str, ...]
 

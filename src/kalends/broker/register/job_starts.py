@@ -50,7 +50,7 @@ def permit(connection: sqlite3.Connection, op: Permit) -> Registered:
 
     Of several places a register that has forgotten the commit may have forgotten the start as well.
     """
-    found = commit_at(connection, op) if op.proved else Registered(op, False)
+    found = commit_at(connection, op) if op.proved and op.certain else Registered(op, False)
     if isinstance(found, Registered):
         return found
     job = found.job
@@ -163,7 +163,7 @@ def _step_of(connection: sqlite3.Connection, op: Assemble | GiveUp) -> Record | 
 
     A change keeps what was decided of the reservation before it.
     """
-    found = commit_at(connection, op) if op.proved else Registered(op, False)
+    found = commit_at(connection, op) if op.proved and op.certain else Registered(op, False)
     if isinstance(found, Record):
         found.job = structs.replace(found.job, started=_start_of(connection, found)[1])
     return found

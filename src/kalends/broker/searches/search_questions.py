@@ -67,7 +67,7 @@ class Reasons(msgspec.Struct, frozen=True):
 
 
 class WhyNone(Question[Reasons], frozen=True, kw_only=True, tag=True):
-    """Return why there is no start, given the refusals of sites, and the needs that their rules bar."""
+    """The reasons why there is no start: the refusals of sites, and the needs that their rules bar."""
 
     refusals: tuple[Refusal, ...]
     barred: tuple[tuple[str, RoomNeed, Refusal], ...]

@@ -2,15 +2,13 @@
 
     python -m kalends.broker.searches.search_worker
 
-Questions come on standard input, answers go to standard output, each a frame: four bytes of its length, and
-MessagePack. It ends with its input, so it never outlives its broker by more than one search.
+It ends with its input (`child_frames`), so it never outlives its broker by more than one search.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
@@ -19,8 +17,8 @@ from kalends.broker.planning.search_budget import Work
 from kalends.broker.searches.search_questions import AnyQuestion
 from kalends.core.errors import KalendsError, Problem
 from kalends.core.resources import ResourceInfo
+from kalends.serving.child_frames import answer_all
 
-HEADER_BYTES: Final = 4
 NICENESS: Final = 5
 """Beside servers, which have 0: the broker itself goes before hard searches."""
 
@@ -41,10 +39,6 @@ class SearchAnswer(msgspec.Struct, frozen=True):
     problem: Problem | None = None
 
 
-def framed(body: bytes) -> bytes:
-    return len(body).to_bytes(HEADER_BYTES, "big") + body
-
-
 def answered(asked: HardSearch, work: Work | None = None) -> SearchAnswer:
     """Work it out here and now, with as much `work` as one search may do."""
     began_s = os.times().user
@@ -62,15 +56,10 @@ def known(sites: list[SiteEntry], resources: list[ResourceInfo]) -> Directory:
     return directory
 
 
-def serve(questions: BinaryIO, answers: BinaryIO) -> None:
-    """Answer until there are no more questions."""
-    while len(header := questions.read(HEADER_BYTES)) == HEADER_BYTES:
-        body = questions.read(int.from_bytes(header, "big"))
-        asked = msgspec.msgpack.decode(body, type=HardSearch)
-        answers.write(framed(msgspec.msgpack.encode(answered(asked))))
-        answers.flush()
+def _answered(body: bytes) -> bytes:
+    return msgspec.msgpack.encode(answered(msgspec.msgpack.decode(body, type=HardSearch)))
 
 
 if __name__ == "__main__":
     os.nice(NICENESS)
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    answer_all(_answered)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from typing import Final, TypeVar, cast
 
 import msgspec
@@ -19,9 +18,10 @@ from kalends.agents.sandbox.turns import Turns
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.search_budget import TooMuchWork, Work
 from kalends.broker.searches.search_questions import AnyQuestion, BestStarts, Question
-from kalends.broker.searches.search_worker import HEADER_BYTES, HardSearch, SearchAnswer, framed
+from kalends.broker.searches.search_worker import HardSearch, SearchAnswer
 from kalends.core.errors import LimitExceeded, Unavailable, error_from_problem
 from kalends.core.fair_queue import FairQueue
+from kalends.serving.answering_child import AnsweringChild
 from kalends.serving.logs import Logger
 
 EASY_STARTS_COST: Final = 20_000
@@ -49,7 +49,7 @@ class Searches:
     def __init__(self, directory: Directory, logger: Logger) -> None:
         self._directory = directory
         self._logger = logger
-        self._process: asyncio.subprocess.Process | None = None
+        self._worker = AnsweringChild("kalends.broker.searches.search_worker")
         self._budgets = Budgets(CPU_S_PER_MINUTE)
         queue: FairQueue[asyncio.Future[None]] = FairQueue(
             WAITING_MAX, WAITING_OF_USER_MAX, lambda user: self._budgets.used_s(user, _now_s())
@@ -72,11 +72,7 @@ class Searches:
         return found
 
     async def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await self._worker.close()
 
     def _admit(self, user: str) -> None:
         if (wait_s := self._budgets.wait_s(user, _now_s())) > 0:
@@ -95,9 +91,8 @@ class Searches:
             list(directory.resources.values()),
         )
         try:
-            async with asyncio.timeout(SEARCH_S_MAX):
-                body = await self._exchanged(msgspec.msgpack.encode(asked))
-                answered = msgspec.msgpack.decode(body, type=SearchAnswer)
+            body = await self._worker.answer(msgspec.msgpack.encode(asked), SEARCH_S_MAX)
+            answered = msgspec.msgpack.decode(body, type=SearchAnswer)
         except (OSError, EOFError, TimeoutError, msgspec.DecodeError) as error:
             self._logger.warning("search_worker_lost", detail=repr(error))
             self._budgets.charge(user, SEARCH_S_MAX, _now_s())
@@ -108,28 +103,6 @@ class Searches:
             ) from error
         self._budgets.charge(user, answered.cpu_s, _now_s())
         return answered
-
-    async def _exchanged(self, body: bytes) -> bytes:
-        """Whoever is interrupted here leaves half an exchange behind, so that ends the worker, too."""
-        if self._process is None:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "kalends.broker.searches.search_worker",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            )  # fmt: skip
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        whole = False
-        try:
-            process.stdin.write(framed(body))
-            await process.stdin.drain()
-            header = await process.stdout.readexactly(HEADER_BYTES)
-            answer = await process.stdout.readexactly(int.from_bytes(header, "big"))
-            whole = True
-        finally:
-            if not whole:
-                await self.close()
-        return answer
 
 
 def _crowded() -> LimitExceeded:

@@ -63,9 +63,12 @@ class Inquiries:
         if isinstance(message, m.Outcome | m.StartSays):
             self._waiters.answer(to, message)
 
-    def settled(self, to: str) -> None:
-        """The register has been asked; when that brought no answer, the asker has no part in it."""
-        self.refuse(to, NotAllowed("the secret is not that of this request", where="secret"))
+    def settled(self, to: str, *, proved: bool) -> None:
+        """The register has been asked: an asker without an answer has to come again, or has no part in it."""
+        if proved:
+            self.refuse(to, _ask_later("the register has no answer yet"))
+        else:
+            self.refuse(to, NotAllowed("the secret is not that of this request", where="secret"))
 
     def refuse(self, to: str, error: KalendsError) -> None:
         """The asker at `to` cannot be answered."""
@@ -95,6 +98,8 @@ class Inquiries:
                 async with asyncio.timeout(INQUIRE_S_MAX):
                     return await waiter.answer
         except TimeoutError:
-            raise Unavailable(
-                "the register is busy", remedy="ask again later", retry_after_s=1.0
-            ) from None
+            raise _ask_later("the register is busy") from None
+
+
+def _ask_later(detail: str) -> Unavailable:
+    return Unavailable(detail, remedy="ask again later", retry_after_s=1.0)

@@ -143,6 +143,10 @@ class AccessList:
         """Return whether some rule allows `action`, whenever and up to however much."""
         return bool(self._grant(principal, action).rules)
 
+    def units_ever(self, principal: Principal, action: str) -> int:
+        """Return the most units of one `action` that some rule allows, whenever; 0 if none does."""
+        return max((rule.units for rule in self._grant(principal, action).rules), default=0)
+
     def refusal(
         self,
         principal: Principal,

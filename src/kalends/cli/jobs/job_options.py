@@ -200,7 +200,7 @@ class PartsTimes(NamedTuple):
 
 
 def is_request(machine: str) -> bool:
-    """Return whether `text` is a request, e.g. names several machines, or a number of nodes."""
+    """Return whether `machine` is a request, e.g. names several machines, or a number of nodes."""
     return any(sign in machine for sign in "+|:{ ")
 
 

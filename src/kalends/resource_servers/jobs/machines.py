@@ -225,7 +225,7 @@ class SiteMachines:
         self.hooks.jobs_moved(machine, users)
 
     def check_place(self, principal: Principal, job: JobRequest) -> None:
-        self._check_access(principal, job.machine)
+        self.may_submit(principal, job)
         if not self._rules[job.machine].bids:
             raise NotAllowed("its owner allows no bids for jobs", where="machine")
         self._runners.check_bid(job)
@@ -247,16 +247,22 @@ class SiteMachines:
         calendar = self._engine().participant.book.calendars[machine]
         return calendar.visible_to(caller.principal) or "audit" in caller.scopes
 
-    def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
-        self._check_access(caller.principal, machine)
-
-    def _check_access(self, principal: Principal, machine: str) -> None:
-        access = self._engine().participant.book.calendars[machine].access
-        if not access.may_ever(principal, "lock"):
+    def may_submit(self, principal: Principal, job: JobRequest) -> None:
+        access = self._engine().participant.book.calendars[job.machine].access
+        most = access.units_ever(principal, "lock")
+        if not most:
             raise NotAllowed(
-                f"no rule of the owner lets you run jobs on {machine}",
+                f"no rule of the owner lets you run jobs on {job.machine}",
                 where="machine",
                 remedy="ask its owner for access",
+            )
+        room = self.queues[job.machine].flow.room
+        nodes = max(room.granted(each, job.shape) for each in (job.nodes, *job.sizes))
+        if nodes > most and not job.reservation:
+            raise NotAllowed(
+                f"it takes {nodes} nodes, and the owner's rules let you have at most {most} of {job.machine}",
+                where="sizes" if job.sizes else "nodes",
+                remedy="ask for fewer nodes",
             )
 
     def check_submission(self, caller: Caller, job: JobRequest) -> None:

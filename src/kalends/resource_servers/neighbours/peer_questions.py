@@ -15,7 +15,7 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core import limits
-from kalends.core.errors import InvalidInput, KalendsError, NotAllowed
+from kalends.core.errors import InvalidInput, KalendsError, NotAllowed, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.http.addresses import neighbourhood
@@ -61,8 +61,13 @@ class PeerQuestions:
         if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
             raise InvalidInput("the end is after the last possible time", where="until")
         engine = self._engine()
+        site = engine.participant
         with self._waiters.one() as waiter:
             if not any(send.to == waiter.source for send in engine.receive(waiter.source, (ask,))):
+                if site.in_doubt.takes_part(ask, site.book.stakes.peek(ask.rid)):
+                    raise Unavailable(
+                        "there is no answer yet", remedy="ask again later", retry_after_s=1.0
+                    )
                 self._limiter.fine(asker, UNPROVED_COSTS)
                 raise NotAllowed(
                     "the secret is not that of this request",

@@ -16,8 +16,6 @@ def body(*lines: str) -> str:
     return CHOOSE + "".join(f"    {line}\n" for line in lines)
 
 
-NESTED_LOOPS = "".join(f"{' ' * n}for x in [1]:\n" for n in range(1, 18)) + " " * 18 + "pass"
-
 BROKEN: list[tuple[str, str, int, int]] = [
     ("syntax", body("return ("), 2, 12),
     ("syntax", body("break"), 2, 5),

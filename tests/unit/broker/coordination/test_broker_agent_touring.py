@@ -41,10 +41,6 @@ def broker() -> AgentBroker:
     return broker
 
 
-def kinds(broker: AgentBroker) -> set[tuple[str, str]]:
-    return {(to, type(message).__name__) for to, message in broker.sent()}
-
-
 # The visit
 
 

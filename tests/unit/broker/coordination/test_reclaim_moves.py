@@ -150,7 +150,7 @@ def test_a_broker_that_comes_is_asked_at_once_and_so_is_one_after_a_restart_of_t
 
 
 def test_the_old_stands_when_the_change_is_refused_and_another_time_is_tried() -> None:
-    """What the look showed as free at `there` is taken before the change arrives."""
+    """What the look showed as free is taken before the change arrives; and a part of it reports its end."""
     world = ReclaimWorld()
     rid = world.book(BOTH, at=4)
     world.lost = {m.Visit}
@@ -159,7 +159,9 @@ def test_the_old_stands_when_the_change_is_refused_and_another_time_is_tried() -
     other = m.Want("there/one", START + 3 * HOUR, START + 4 * HOUR, 1)
     site = world.sites["there"]
     assert isinstance(site.answer(visit(900, other, principal=Principal("bob"))), m.Visited)
-    world.lost = set()
+    ended = m.PartNews(rid=rid, att=1, machine="here/one", job=1, ended_at=START)
+    world.broker.receive("here", ended)
+    world.lost = {m.Reclaim}
     world.wait(3)
     assert world.hours(rid) == {"here/one": 5, "there/one": 5}
     assert world.locked("here") == [("here/one", 5)]

@@ -17,7 +17,6 @@ from kalends.core.resources import ResourceInfo
 
 BOTH = "here/one + there/one"
 EITHER = "there/one | here/one"
-TAKEN = Refusal(where="there/one", code=RefusalCode.BUSY, detail="locked by another")
 HELD = Refusal(where="there/one", code=RefusalCode.HELD, detail="held by another")
 
 

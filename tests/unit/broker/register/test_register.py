@@ -254,7 +254,6 @@ ends = st.builds(
 )
 rids = st.sampled_from(RIDS)
 owners = st.sampled_from(OWNERS)
-notes = st.sampled_from(("", "another note"))
 
 
 @st.composite

@@ -7,22 +7,19 @@ from typing import Any
 
 import pytest
 from tests.protocol_support import (
-    COORDS,
     DAY,
     KEY,
-    PARTS,
     REGISTER,
     T0,
     Site,
-    chosen,
     commit,
     lock,
     prepare,
     rid,
-    secret_of,
     visit,
     want,
 )
+from tests.unit.broker.reconciliation.test_restored_sites import relock
 
 from kalends.calendars import Limit
 from kalends.contract import messages as m
@@ -53,15 +50,6 @@ def all_come_back(site: Site, *remembered: m.Mark) -> bool:
     for source in ("a", "b"):
         welcome(site, *remembered, source=source)
     return behind
-
-
-def relock(number: int, *wants: m.Want, **changes: Any) -> m.Relock:
-    fields: dict[str, Any] = {
-        "rid": rid(number), "att": 1, "stamp": number, "principal": Principal("ann"),
-        "secret": secret_of(rid(number)), "wants": wants, "chosen": chosen(7),
-        "parts": PARTS, "need": len(PARTS), "coords": COORDS, **changes,
-    }  # fmt: skip
-    return m.Relock(**fields)
 
 
 def compared(site: Site) -> None:

@@ -224,9 +224,12 @@ def test_only_the_owner_of_a_question_may_go_on_with_it() -> None:
 
 def test_a_question_that_the_queues_never_answer_is_answered_for_them_and_forgotten() -> None:
     site = Site()
+    site.receive(structs.replace(solicit(2), hold_ms=2 * HOLD_MS))
     ask = asked(site, 1)
+    assert site.participant.next_deadline_ms() == site.ms + HOLD_MS
     (send,) = site.advance(HOLD_MS).sends
     assert isinstance(send.message, m.Bid)
+    assert send.message.rid == rid(1)
     assert [each.code for each in send.message.refusals] == [RefusalCode.NO_PLACE]
     assert answered(site, ask, offers_of(ask)) == (False, [])
 

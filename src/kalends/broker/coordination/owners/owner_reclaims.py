@@ -100,6 +100,7 @@ class OwnerReclaims:
     """By the request that an owner reclaims."""
     _recovering: dict[int, PendingReclaim] = field(init=False, default_factory=dict)
     """By the number of a query."""
+    _looks: int = field(init=False, default=0)
     _elsewhere_ms: dict[str, int] = field(init=False, default_factory=dict)
     """When a place elsewhere was looked for (monotonic), by the request; the oldest first."""
 
@@ -139,7 +140,7 @@ class OwnerReclaims:
         else:
             recovery = PendingReclaim(reclaim.rid, {site: reclaim}, now.monotonic_ms)
             self._recoveries[reclaim.rid] = recovery
-        self.outbox.write(r.Examine(reclaim.rid))
+        self._examine(recovery)
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
         """Take the answer to one of our queries, and move the reservation once all are there."""
@@ -155,6 +156,12 @@ class OwnerReclaims:
 
     # What stands, and what is free
 
+    def _examine(self, recovery: PendingReclaim, taken_from: str = "") -> None:
+        """Look what stands; with the dead replica that owned it, take it over."""
+        self._looks += 1
+        recovery.look = self._looks
+        self.outbox.write(r.Examine(recovery.rid, recovery.look, self.identity.owner, taken_from))
+
     def examined(self, op: r.Examine, result: Registered, now: Moment) -> None:
         """Only what is reserved everywhere, is not being changed, and has not begun can be moved.
 
@@ -163,7 +170,7 @@ class OwnerReclaims:
         """
         rid, record = op.rid, result.record
         recovery = self._recoveries.get(rid)
-        if recovery is None:
+        if recovery is None or op.look != recovery.look:
             return
         if record is not None:
             self._drop_unfounded(recovery, record, now)
@@ -178,13 +185,12 @@ class OwnerReclaims:
         ):
             self._end_recovery(recovery)
             return
-        me = self.identity.owner
-        if record.owner != me:
+        if record.owner != self.identity.owner:
             if recovery.taking_over or self.owner_alive(record.owner):
                 self._end_recovery(recovery)
                 return
             recovery.taking_over = True
-            self.outbox.write(r.Examine(rid, me, record.owner))
+            self._examine(recovery, record.owner)
             return
         if record.spec.placement is not None:
             self._give_back(recovery, record, now)
@@ -300,7 +306,7 @@ class OwnerReclaims:
         if enough and recovery.record is not None:
             self._cancel_for(recovery, recovery.record, now)
         else:
-            self.outbox.write(r.Examine(failed.replaces))
+            self._examine(recovery)
 
     def _cancel_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """Cancel for want of another time; the user learns which owner needs the slots, and why.

@@ -35,6 +35,8 @@ class PendingReclaim:
     refused: int = 0
     """Tries that failed by the rule of an owner, and not by bad luck."""
     change: str = ""
+    look: int = 0
+    """The number of the last look at what stands: earlier ones show nothing any more."""
     taking_over: bool = False
     """The register has been asked to let this replica look after it."""
 

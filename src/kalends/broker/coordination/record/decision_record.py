@@ -427,10 +427,12 @@ class Read(OfCase, frozen=True):
 class Examine(msgspec.Struct, frozen=True):
     """The row, and (`won`) that no move, extend or shrink of it is under way.
 
-    With `taken_from`, a replica that is gone, `owner` is to look after it from now on.
+    With `taken_from`, a replica that is gone, `owner` is to look after it from now on. `look` is the number
+    of the look that a reclaim waits for; 0 if news of a part of a job in step asks.
     """
 
     rid: str
+    look: int = 0
     owner: str = ""
     taken_from: str = ""
 
@@ -470,8 +472,9 @@ class Ask(msgspec.Struct, frozen=True):
 class Permit(msgspec.Struct, frozen=True):
     """The job of attempt `att` may start at `site`, which has asked from `reply_to`, and nowhere else.
 
-    `proved`: the asker is that site, and the register has forgotten nothing; else nothing is written.
-    Where it has started before at one of the sites `lost`, it need not have ended, if it may start twice.
+    `proved`: the asker is that site, and `certain`: the register has forgotten nothing; else nothing is
+    written. Where it has started before at one of the sites `lost`, it need not have ended, if it may start
+    twice.
     """
 
     rid: str
@@ -480,6 +483,7 @@ class Permit(msgspec.Struct, frozen=True):
     reply_to: str
     proved: bool
     lost: tuple[str, ...] = ()
+    certain: bool = True
 
 
 class NoteEnd(msgspec.Struct, frozen=True):
@@ -496,7 +500,7 @@ class Assemble(msgspec.Struct, frozen=True):
     """These `parts` of the job in step are ready; the site that asks wants to start its own.
 
     If they are all, they start at `begins_ms` (UTC), unless the slot of one is over by then.
-    `proved`: the asker is that site; else nothing is written.
+    `proved`, `certain`: as for `Permit`.
     """
 
     rid: str
@@ -506,12 +510,13 @@ class Assemble(msgspec.Struct, frozen=True):
     parts: tuple[StepPart, ...]
     proved: bool
     begins_ms: int
+    certain: bool = True
 
 
 class GiveUp(msgspec.Struct, frozen=True):
     """The parts of the job in step at `site` wait no longer: none starts anywhere, if none is to start yet.
 
-    `proved`: as for `Assemble`.
+    `proved`, `certain`: as for `Permit`.
     """
 
     rid: str
@@ -519,6 +524,7 @@ class GiveUp(msgspec.Struct, frozen=True):
     site: str
     reply_to: str
     proved: bool
+    certain: bool = True
 
 
 class NoteBegan(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ IN_WORDS: Final = "its answer is invalid"
 
 
 class SiteQuestion(NamedTuple):
-    """The questions of one query to each site."""
+    """The questions of one query to one site."""
 
     site: str
     wants: tuple[Want, ...]

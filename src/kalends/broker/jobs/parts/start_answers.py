@@ -51,9 +51,9 @@ class StartAnswers:
 
     def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """Ask the register for a site that proves its name; others learn nothing, and leave nothing."""
-        proved = self.credentials.proves(ask.secret, ask.site, ask.rid) and self.certain()
-        lost = tuple(sorted(self.lost(now)))
-        self.outbox.write(r.Permit(ask.rid, ask.att, ask.site, reply_to, proved, lost))
+        proved = self.credentials.proves(ask.secret, ask.site, ask.rid)
+        lost, certain = tuple(sorted(self.lost(now))), self.certain()
+        self.outbox.write(r.Permit(ask.rid, ask.att, ask.site, reply_to, proved, lost, certain))
 
     def decided(self, permit: r.Permit, won: bool, row: Record | None) -> None:
         """Say what the register has written down; where it starts, to the sites where it does not as well."""
@@ -82,7 +82,7 @@ class StartAnswers:
             permit = self._early.pop(row.reservation, None)
             if permit is not None:
                 lost = tuple(sorted(self.lost(now)))
-                self.outbox.write(replace(permit, proved=self.certain(), lost=lost))
+                self.outbox.write(replace(permit, certain=self.certain(), lost=lost))
 
     def _says(self, row: Record, site: str, says: m.StartVerdict) -> m.StartSays:
         at = (row.job.started or "") if says == "elsewhere" else ""

@@ -84,14 +84,15 @@ class StepStarts:
 
     def asked(self, reply_to: str, ask: m.StartAsk, now: Moment) -> None:
         """Ask the register, for a site that proves its name: for its start, or to give that up."""
-        proved = self.credentials.proves(ask.secret, ask.site, ask.rid) and self.certain()
+        proved = self.credentials.proves(ask.secret, ask.site, ask.rid)
         proved = proved and all(is_of(ask.site, part.machine) for part in ask.parts)
+        certain = self.certain()
         if ask.gives_up:
-            self.outbox.write(r.GiveUp(ask.rid, ask.att, ask.site, reply_to, proved))
+            self.outbox.write(r.GiveUp(ask.rid, ask.att, ask.site, reply_to, proved, certain))
             return
         parts: tuple[StepPart, ...] = ()
         ahead_ms = 0
-        if proved:
+        if proved and certain:
             gathered = self._gathered_for((ask.rid, ask.att))
             self._note(gathered, ask, now)
             parts = tuple(gathered.ready.values())
@@ -99,7 +100,7 @@ class StepStarts:
             ahead_ms = min(max(AHEAD_MS, 2 * took_ms), STEP_AHEAD_MS_MAX)
         begins_ms = now.wall_ms + ahead_ms
         self.outbox.write(
-            r.Assemble(ask.rid, ask.att, ask.site, reply_to, parts, proved, begins_ms)
+            r.Assemble(ask.rid, ask.att, ask.site, reply_to, parts, proved, begins_ms, certain)
         )
 
     def decided(self, op: r.Assemble | r.GiveUp, result: Registered, now: Moment) -> None:

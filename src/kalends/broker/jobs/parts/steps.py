@@ -86,6 +86,8 @@ class Steps:
 
         What cannot be now is said again.
         """
+        if op.look:
+            return
         news, record = self._failed.pop(op.rid, None), result.record
         if record is None or record.state != "commit":
             self._ended.pop(op.rid, None)

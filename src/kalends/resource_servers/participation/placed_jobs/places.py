@@ -252,13 +252,12 @@ class Places:
 
     def advance(self, now: Moment) -> None:
         """Tell who has waited long enough that the queues give no place."""
-        while self._soliciting:
-            rid, asked = next(iter(self._soliciting.items()))
+        for rid, asked in list(self._soliciting.items()):
             if asked.until_ms > now.monotonic_ms:
-                return
+                continue
             del self._soliciting[rid]
             refusal = self.here.refusal(RefusalCode.NO_PLACE, "its queues do not answer")
             self.turn_down(asked.source, asked.solicit, (refusal,))
 
     def next_deadline_ms(self) -> int | None:
-        return next((asked.until_ms for asked in self._soliciting.values()), None)
+        return min((asked.until_ms for asked in self._soliciting.values()), default=None)
