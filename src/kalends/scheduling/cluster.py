@@ -513,7 +513,7 @@ class Cluster:
         self._reserve_all(self.made)
 
     def _node_numbers(self) -> NodeNumbers | None:
-        return NodeNumbers([self.nodes])
+        return NodeNumbers(self.nodes)
 
     def _let_go(self, job: Job) -> None:
         """Free the numbers of a job that has ended."""
@@ -523,7 +523,7 @@ class Cluster:
 
     def _begin(self, job: Job, nodes: int, now: int) -> None:
         if self._numbers is not None:
-            job.partition = self._numbers.take(job.placed or [nodes])
+            job.partition = self._numbers.take(nodes)
         self.free -= nodes
         self.begun += 1
         job.granted = nodes

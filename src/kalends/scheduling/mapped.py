@@ -61,11 +61,6 @@ class MappedCluster(Cluster):
         self._vacated: set[int] = set()
         """Running jobs, by order, whose nodes count as free because their time is over."""
 
-    @property
-    def as_counted(self) -> bool:
-        """Whether a job needs only enough free nodes: any will do, and none are ever kept by name."""
-        return self.machine.interchangeable and not self.reserved and not self.live
-
     def could_ever_fit(self, job: Job) -> bool:
         return self.machine.could_ever_fit(job.nodes, job.shape)
 
