@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.grid_plan import GridPlan
+from kalends.scheduling.place_plans import GridPlan
 from kalends.scheduling.job import Job, stretched
 from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, Placed, Placer
 from kalends.scheduling.profile import NEVER

@@ -19,7 +19,7 @@ from kalends.scheduling.prediction.learner import (
     Learner,
     WaitHistory,
 )
-from kalends.scheduling.prediction.quantiles import (
+from kalends.scheduling.prediction.learner import (
     LEVEL_MAX,
     LEVEL_MIN,
     AdaptiveLevel,

@@ -35,7 +35,7 @@ from kalends.batch.shepherds.stillness import stillness_of
 from kalends.batch.shepherds.stops import Stops
 from kalends.batch.shepherds.streams import Streams, open_streams
 from kalends.batch.shepherds.terminal import Terminal
-from kalends.batch.shepherds.transcript import Transcript
+from kalends.batch.shepherds.kept_file import Transcript
 from kalends.batch.shepherds.visitors import Reception, Visitor, listening
 
 LOCK_TRIES: Final = 500

@@ -265,7 +265,7 @@ def _job_file(
             yield writer.add
             writer.close()
         else:
-            from kalends.simulation.job_table import write_jobs
+            from kalends.simulation.schedule import write_jobs
             from kalends.simulation.machine_text import parts_of
             from kalends.simulation.schedule import Schedule
 

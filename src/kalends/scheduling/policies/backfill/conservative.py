@@ -17,7 +17,7 @@ from kalends.scheduling.policies.backfill.compression import Compression
 from kalends.scheduling.policies.backfill.promises import StartTurns, put_in_order
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import NEVER, Profile
-from kalends.scheduling.queued_plan import QueuedPlan
+from kalends.scheduling.profile import QueuedPlan
 
 
 def conservative(cluster: Cluster) -> Policy:

@@ -3,17 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_queue import IndexedQueue, by_order
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.ordered.ranks import (
-    FewestNodesFirst,
-    LeastWorkFirst,
-    LongestFirst,
-    MostNodesFirst,
-    ShortestFirst,
-)
+
+class BySubmission:
+    """The first submitted."""
+
+    def rank(self, job: Job) -> int:
+        return job.order
+
+
+class ShortestFirst:
+    """The shortest requested time first."""
+
+    def rank(self, job: Job) -> int:
+        return job.requested_s
+
+
+class LongestFirst:
+    """The longest requested time first."""
+
+    def rank(self, job: Job) -> int:
+        return -job.requested_s
+
+
+class FewestNodesFirst:
+    """The fewest nodes first."""
+
+    def rank(self, job: Job) -> int:
+        return job.nodes
+
+
+class MostNodesFirst:
+    """The most nodes first."""
+
+    def rank(self, job: Job) -> int:
+        return -job.nodes
+
+
+class LeastWorkFirst:
+    """The smallest product of nodes and requested time first."""
+
+    def rank(self, job: Job) -> int:
+        return job.nodes * job.requested_s
 
 
 class Ranked:
