@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.excerpts import excerpt
-from kalends.machines.machine import Partition, Planned
+from kalends.machines.partitions import Partition, Planned
 from kalends.scheduling.job import HeldSize, Job, stretched
 from kalends.scheduling.leeway import Leeway, ShadowLeeway, leeway_in
 from kalends.scheduling.node_numbers import NodeNumbers, without

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from math import prod
 from kalends.core.errors import Conflict, InvalidInput
-from kalends.machines.machine import Machine, Partition, Planned
+from kalends.machines.machine import Machine
+from kalends.machines.partitions import Partition, Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.leeway import ShadowLeeway

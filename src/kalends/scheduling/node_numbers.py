@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
 from itertools import chain
 
-from kalends.machines.machine import Partition
+from kalends.machines.partitions import Partition
 
 Intervals = tuple[tuple[int, int], ...]
 """Numbers of nodes, ascending: ``(first, last)`` of each run without a gap, both included."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from kalends.machines.machine import Machine, Partition
+from kalends.machines.machine import Machine
+from kalends.machines.partitions import Partition
 from kalends.scheduling.job import Job
 from kalends.scheduling.profile import NEVER
 from collections.abc import Callable

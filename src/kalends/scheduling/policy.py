@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Planned
+from kalends.machines.partitions import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.profile import NEVER
