@@ -16,7 +16,6 @@ from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 from kalends.scheduling.policy import promised_start
 from kalends.batch.job_rights import owns, sees_all
-from kalends.contract import job_calls as c
 from kalends.serving.auth.callers import Caller
 
 IN_WORDS: Final[dict[Reason, str]] = {
@@ -244,11 +243,11 @@ def present(
     caller: Caller,
     queue: BatchQueue,
     state: str,
-    predictions: Mapping[int, c.PredictedStart],
+    predictions: Mapping[int, PredictedStart],
     now: int,
     *,
     everyone: bool,
-) -> list[c.JobView]:
+) -> list[JobView]:
     """Return running jobs by their ends, then those that wait in the order of the queue.
 
     What is only offered to a job stands in the queue of everyone, and is none of the caller's own yet.
