@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 
 from kalends.machines.enumerated import EnumeratedTopology
-from kalends.machines.partitions import Partition, Planned
 from kalends.machines.machine import Machine
+from kalends.machines.partitions import Partition, Planned
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.backfill.conservative_placed import PlacedConservative

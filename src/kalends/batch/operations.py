@@ -17,13 +17,12 @@ from kalends.batch.journal import job_journal
 from kalends.batch.journal.job_journal import Cursor, ReservedTime
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
-from kalends.batch.views import present
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue_breaks import out_of_work
 from kalends.batch.start_prices import machine_delays
 from kalends.batch.submissions import submit_job, submit_many
 from kalends.batch.terminal_sessions import Seat
-from kalends.batch.views import load_of, planned_starts, row_of, view_of, view_over
+from kalends.batch.views import load_of, planned_starts, present, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs

@@ -6,17 +6,15 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
 from kalends.batch.elsewhere import Elsewhere
+from kalends.batch.host_locale import locale_of_this_host
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.shepherds.order import JobOrder
 from kalends.core.job_paths import named_path
 from kalends.core.jobs import LimitWarning
 from kalends.serving.configuration import MachineConfiguration
-import shlex
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Final
 
 MEGABYTE = 1_000_000
 FIRST_WINDOW = (24, 80)
@@ -152,33 +150,3 @@ def _warn_s(warning: LimitWarning | None, limit_s: int) -> float:
 
 def cores_of_this_host() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
-
-
-LOCALE_FILES: Final = (Path("/etc/environment"), Path("/etc/locale.conf"), Path("/etc/default/locale"))
-DEFAULT_LOCALE: Final = "C.UTF-8"
-"""The locale of a host that names none: every C library has it, and it knows all characters."""
-
-
-def locale_of_this_host(files: Iterable[Path] = LOCALE_FILES) -> dict[str, str]:
-    """Return LANG, and each LC_ variable and LANGUAGE that the files set; later files win.
-
-    Files that cannot be read, and lines that are not assignments, are passed over.
-    """
-    found = {"LANG": DEFAULT_LOCALE}
-    for path in files:
-        try:
-            lines = path.read_text(errors="replace").splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            name, equals, value = line.strip().removeprefix("export ").partition("=")
-            if equals and (name in ("LANG", "LANGUAGE") or name.startswith("LC_")):
-                found[name] = _unquoted(value)
-    return found
-
-
-def _unquoted(value: str) -> str:
-    try:
-        return "".join(shlex.split(value, comments=True))
-    except ValueError:
-        return value

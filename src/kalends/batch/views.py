@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+
 from msgspec import structs
+
+from kalends.batch.job_rights import owns, sees_all
 from kalends.batch.journal.job_journal import JobOver
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
@@ -15,7 +18,6 @@ from kalends.contract.job_calls import JobView, MachineLoad, NodesOut, Predicted
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
 from kalends.scheduling.policy import promised_start
-from kalends.batch.job_rights import owns, sees_all
 from kalends.serving.auth.callers import Caller
 
 IN_WORDS: Final[dict[Reason, str]] = {

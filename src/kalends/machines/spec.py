@@ -10,7 +10,6 @@ import msgspec
 from kalends.core.errors import InvalidInput
 from kalends.machines.architectures import Hypercube, InputOutput, Mesh2d, Pool, Torus3d
 from kalends.machines.machine import Machine
-from kalends.machines.machine import Machine
 from kalends.machines.topology import Topology
 
 MOST_DIGITS: Final = 6

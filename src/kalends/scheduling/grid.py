@@ -6,15 +6,15 @@ components run (`placement.Placer`) and how much longer it takes there: on slow 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 from msgspec.structs import replace
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.place_plans import GridPlan
 from kalends.scheduling.job import Job, stretched
+from kalends.scheduling.place_plans import GridPlan
 from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, Placed, Placer
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise

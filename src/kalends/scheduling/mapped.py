@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from math import prod
+
+from msgspec import structs
+
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.machines.machine import Machine
 from kalends.machines.partitions import Partition, Planned
@@ -15,10 +18,6 @@ from kalends.scheduling.place_plans import MappedPlan
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise
 from kalends.scheduling.reservations import Reservation, check_arrival, no_room
-from collections.abc import Iterable
-from msgspec import structs
-from kalends.core.errors import InvalidInput
-from kalends.scheduling.reservations import Reservation
 
 Room = tuple[Reservation, Partition]
 """An advance reservation, counted in the nodes that it really has, and these nodes."""
@@ -403,7 +402,6 @@ class MappedPromise(Promise):
         if now + job.requested_s > self.shadow_s:
             assert job.partition is not None
             self.then = self.then.without([job.partition])
-
 
 
 def made_rooms(machine: Machine, reservations: list[Reservation]) -> list[Room]:

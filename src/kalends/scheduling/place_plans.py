@@ -1,19 +1,16 @@
-"""What is free over time, part by part or unit by unit: the plans of backfilling where places matter."""
+"""Free nodes of each part, or busy units, as step functions of time: plans of backfilling with places."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
 from kalends.machines.machine import Machine
 from kalends.machines.partitions import Partition
-from kalends.scheduling.job import Job
-from kalends.scheduling.profile import NEVER
-from collections.abc import Callable
-from typing import Generic, TypeVar
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
 from kalends.scheduling.job import Job, stretched
 from kalends.scheduling.placement import Placed, Placer
+from kalends.scheduling.profile import NEVER
 
 Value = TypeVar("Value")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
+
 from kalends.core.errors import InvalidInput
 from kalends.machines.partitions import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.profile import NEVER
+
 
 class Policy(Protocol):
     """One policy over one cluster.

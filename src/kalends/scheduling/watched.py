@@ -8,14 +8,13 @@ but not assumed to be correct.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
+
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from collections.abc import Callable
-from operator import attrgetter
-from typing import Final
 from kalends.scheduling.molding import mold
 
 CALLERS_OWN: Final = frozenset(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.batch.orders import DEFAULT_LOCALE, locale_of_this_host
+from kalends.batch.host_locale import DEFAULT, locale_of_this_host
 from kalends.batch.orders import OrderMaker
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.job import BatchJob
@@ -72,7 +72,7 @@ def test_a_umask_or_a_variable_that_no_job_could_have_is_refused(text: str) -> N
 
 def test_the_locale_is_the_hosts_as_a_login_has_it(tmp_path: Path) -> None:
     files = (tmp_path / "environment", tmp_path / "locale", tmp_path / "none")
-    assert locale_of_this_host(files) == {"LANG": DEFAULT_LOCALE}
+    assert locale_of_this_host(files) == {"LANG": DEFAULT}
     files[0].write_text("# of this host\nPATH=/bin\nLANG='fr_FR.UTF-8' # ours\nnothing\n")
     files[1].write_text('export LANG="de_DE.UTF-8"\nLC_TIME=en_GB.UTF-8\nLC_ALL="odd\n')
     found = {"LANG": "de_DE.UTF-8", "LC_TIME": "en_GB.UTF-8", "LC_ALL": '"odd'}

@@ -1,4 +1,4 @@
-"""What is stored of jobs that are over, read from a site's store by a reader of its own, off the event loop."""
+"""Jobs that are over, read from a site's store by a reader of its own, off the event loop."""
 
 from __future__ import annotations
 

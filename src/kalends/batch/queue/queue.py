@@ -12,21 +12,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from itertools import chain
 from typing import Final
+
 from msgspec import structs
+
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.checkpoint import QueueState
-from kalends.batch.queue.effects import QueueEffects
+from kalends.batch.queue.effects import Continue, Kill, LookUp, QueueEffects, Relimit, StandStill
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import Watch, unwatched
 from kalends.batch.queue.submission import check_submission
-from kalends.core.errors import Conflict, NotFound, StoreDamaged
+from kalends.core.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.scheduler import Scheduler
-from collections.abc import Collection
-from kalends.core.errors import InvalidInput
-from kalends.batch.queue.effects import Continue, Kill, LookUp, Relimit, StandStill
 
 GONE: Final = "the record of its end was removed"
 
@@ -412,7 +411,10 @@ def checked_nodes(named: Collection[int], count: int) -> tuple[int, ...]:
 
 
 def recover(flow: JobFlow) -> None:
-    """Look up what may have been begun, ask again what was not answered, and show the calendar what runs."""
+    """Look up what may have been begun, ask again what was not answered, and show the calendar what runs.
+
+    These effects may be missing after a restart, and do no harm twice.
+    """
     for job in flow.table:
         if job.on_nodes or job.request.at:
             flow.effects.occupied.append(flow.occupied(job))

@@ -1,8 +1,8 @@
 """Output that the machine keeps: its beginning, up to the size that the owner allows.
 
-A batch program writes to the file itself, so what it writes beyond that size is cut off again and again. What a
-program says to its terminal is written by its shepherd, for terminals that attach later. A line behind what is
-kept tells its reader that there was more.
+A batch program writes to the file itself, so what it writes beyond that size is cut off again and again. The
+output to a terminal is written by the shepherd, for terminals that attach later. A line behind what is kept
+tells its reader that there was more.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 from typing import Final
+
 from kalends.batch.shepherds.poll_loop import PollLoop
 
 CUT_EVERY_S: Final = 2.0

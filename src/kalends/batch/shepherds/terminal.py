@@ -14,13 +14,12 @@ import struct
 import termios
 from collections.abc import Callable
 from typing import Any, Final
+
 from kalends.batch.shepherds import frames
-from kalends.batch.shepherds.poll_loop import PollLoop
-from kalends.batch.shepherds.streams import Streams
 from kalends.batch.shepherds.kept_file import Transcript
-from kalends.batch.shepherds.visitors import ATTACHED_MAX, Visitor
-from typing import Final
 from kalends.batch.shepherds.poll_loop import WRITE, PollLoop
+from kalends.batch.shepherds.streams import Streams
+from kalends.batch.shepherds.visitors import ATTACHED_MAX, Visitor
 
 HISTORY_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 32 * 1024
@@ -42,7 +41,10 @@ END_KEY: Final = b"\x04"
 
 
 class Keyboard:
-    """The end of a terminal, or of a pipe, that we write to; `taken` is called when the program took some."""
+    """The end of a terminal, or of a pipe, that we write to; `taken` is called when the program took some.
+
+    The program may read late: no call waits for it.
+    """
 
     def __init__(
         self, loop: PollLoop, descriptor: int, taken: Callable[[], None], *, piped: bool

@@ -265,9 +265,8 @@ def _job_file(
             yield writer.add
             writer.close()
         else:
-            from kalends.simulation.schedule import write_jobs
             from kalends.simulation.machine_text import parts_of
-            from kalends.simulation.schedule import Schedule
+            from kalends.simulation.schedule import Schedule, write_jobs
 
             name = workload.name if isinstance(workload, Path) else "generated"
             schedule = Schedule(name, parts_of(machine))

@@ -12,8 +12,8 @@ from kalends.batch.elsewhere import Told
 from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.hand_over import HandOver
 from kalends.batch.job_output import OutputReader, ShepherdOutputs
-from kalends.batch.kept_output import KeptOutput
 from kalends.batch.journal.job_history import StoreReader
+from kalends.batch.kept_output import KeptOutput
 from kalends.batch.orders import MEGABYTE, OrderMaker, cores_of_this_host
 from kalends.batch.queue.effects import Action, Start
 from kalends.batch.queue.job import BatchJob

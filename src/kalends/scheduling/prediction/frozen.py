@@ -7,19 +7,19 @@ exact for every policy if the run times are right and no job is submitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from heapq import heappop, heappush
 from typing import Any, Final
+
 import msgspec
-from kalends.scheduling.job import Job, until_after_change
-from kalends.scheduling.profile import NEVER
-from kalends.scheduling.scheduler import Scheduler
-from collections.abc import Mapping
+
 from kalends.core.errors import Conflict
-from kalends.scheduling.job import Job
+from kalends.scheduling.job import Job, until_after_change
 from kalends.scheduling.policy import places_of
+from kalends.scheduling.profile import NEVER
 from kalends.scheduling.reservations import Reservation
+from kalends.scheduling.scheduler import Scheduler
 
 EVENTS_MAX: Final = 50_000
 """Maximum number of ends and wakes that a prediction looks ahead."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import deque
-from heapq import heappop, heappush
-from math import exp, log
-from typing import Final
-import msgspec
 from collections.abc import Sequence
-from math import inf
+from heapq import heappop, heappush
+from math import exp, inf, log
+from typing import Final
+
+import msgspec
 
 SHARES: Final = (0.5, 0.9)
 """Shares of waiting jobs that the bounds promise to have started by then."""

@@ -7,18 +7,17 @@ only `Random.random` and `Random.getrandbits` are used, and times are whole seco
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Final
+
 from kalends.core.errors import InvalidInput
 from kalends.core.excerpts import excerpt
 from kalends.core.limits import TIME_S_MAX, UNITS_MAX
 from kalends.simulation.job import SimulatedJob
-from kalends.simulation.workloads.distributions import Distribution, distribution, exponential
+from kalends.simulation.workloads.distributions import Distribution, call, distribution, exponential
 from kalends.simulation.workloads.lublin import CLASSES, lublin
-from bisect import bisect_left
-from collections.abc import Callable
-from kalends.simulation.workloads.distributions import call
 
 JOBS_MAX: Final = 100_000_000
 LOAD_MAX: Final = 100.0

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
-from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.decayed_use import DecayedUse
-from kalends.scheduling.indexed_queue import by_order
-from kalends.scheduling.job import Job
-from kalends.scheduling.policies.backfill.easy import Easy
 from heapq import merge
-from typing import Any
+from typing import Any, Final
+
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.decayed_use import DecayedUse, account_of
-from kalends.scheduling.indexed_queue import IndexedQueue
+from kalends.scheduling.indexed_queue import IndexedQueue, by_order
+from kalends.scheduling.job import Job
 from kalends.scheduling.leeway import Leeway
+from kalends.scheduling.policies.backfill.easy import Easy
 
 WEEK_S: Final = 7 * 86_400
 

@@ -1,11 +1,18 @@
-"""Policies that always start the first of some order, and wait while it does not fit (no scan)."""
+"""Policies that always start the first of some order, and wait while it does not fit (no scan).
+
+The orders are those of Beosim (Jones and Pang 2003, section 4), as bases of policies. Times are requested
+times and work is nodes x requested time, because the real ones are unknown. Equal ranks go in order of
+submission.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_queue import IndexedQueue, by_order
 from kalends.scheduling.job import Job
+
 
 class BySubmission:
     """The first submitted."""
