@@ -265,8 +265,9 @@ def _job_file(
             yield writer.add
             writer.close()
         else:
+            from kalends.simulation.job_table import write_jobs
             from kalends.simulation.machine_text import parts_of
-            from kalends.simulation.schedule import Schedule, write_jobs
+            from kalends.simulation.schedule import Schedule
 
             name = workload.name if isinstance(workload, Path) else "generated"
             schedule = Schedule(name, parts_of(machine))
