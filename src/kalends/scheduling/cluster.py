@@ -260,14 +260,15 @@ class Cluster:
     ) -> None:
         """Add an advance reservation, or change the one of its name; ended ones are removed.
 
-        The running jobs `guests` have nodes of it from now on, and until it ends. If nodes are named it
+        The running jobs `guests` have nodes of it from now on, and until it ends. If nodes are named, one
+        that is changed keeps its nodes if it can, with `guests` it gets theirs and others in addition, and it
         gets none that waiting jobs have `planned`, if there are others. Raises `InvalidInput` without a name
         or for a time that has passed, and `Conflict` if the other running jobs, with all their time, other
         reservations and nodes out of service leave it no room; then nothing has changed.
         """
-        self.check_room(wanted, now, guests)
+        found = self.check_room(wanted, now, guests, planned)
         self._admit(wanted, guests)
-        self._reserve_all([*self._made_but(wanted.name, now), wanted])
+        self._keep_free(wanted, found, now)
 
     def check_room(
         self,
@@ -494,6 +495,10 @@ class Cluster:
 
     def _made_but(self, name: str, now: int) -> list[Reservation]:
         return [each for each in self.made if each.end_s > now and each.name != name]
+
+    def _keep_free(self, wanted: Reservation, found: Partition | None, now: int) -> None:
+        """Keep nodes free for a reservation, in place of the one of its name: those `found` if named."""
+        self._reserve_all([*self._made_but(wanted.name, now), wanted])
 
     def _admit(self, reservation: Reservation, guests: Collection[Job]) -> None:
         self.guests.turn_out(reservation.name)

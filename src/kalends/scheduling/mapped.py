@@ -66,6 +66,11 @@ class MappedCluster(Cluster):
         self._vacated: set[int] = set()
         """Running jobs, by order, whose nodes count as free because their time is over."""
 
+    @property
+    def as_counted(self) -> bool:
+        """Whether a job needs only enough free nodes: any will do, and none are ever kept by name."""
+        return self.machine.interchangeable and not self.reserved and not self.live
+
     def could_ever_fit(self, job: Job) -> bool:
         return self.machine.could_ever_fit(job.nodes, job.shape)
 
@@ -170,21 +175,6 @@ class MappedCluster(Cluster):
     def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
         assert job.partition is not None
         return self.unreserved(job.partition, job.until_s, until_s)
-
-    def reserve(
-        self,
-        wanted: Reservation,
-        now: int,
-        guests: Collection[Job] = (),
-        planned: Sequence[Planned] = (),
-    ) -> None:
-        """Add a reservation as any cluster does; one that is changed keeps its nodes if it can.
-
-        With `guests` it gets their nodes, and others in addition.
-        """
-        found = self.check_room(wanted, now, guests, planned)
-        self._admit(wanted, guests)
-        self._keep([*self._rooms_but(wanted.name, now), (counted(wanted, found), found)])
 
     def have_room(
         self,
@@ -326,6 +316,10 @@ class MappedCluster(Cluster):
 
     def _rooms_but(self, name: str, now: int) -> list[Room]:
         return [each for each in self.made_rooms if each[0].end_s > now and each[0].name != name]
+
+    def _keep_free(self, wanted: Reservation, found: Partition | None, now: int) -> None:
+        assert found is not None
+        self._keep([*self._rooms_but(wanted.name, now), (counted(wanted, found), found)])
 
     def _keep(self, rooms: list[Room]) -> None:
         self.made_rooms = sorted(rooms, key=lambda room: room[0])

@@ -28,7 +28,7 @@ def conservative(cluster: Cluster) -> Policy:
     from kalends.scheduling.mapped import MappedCluster
     from kalends.scheduling.policies.backfill.conservative_placed import PlacedConservative
 
-    if isinstance(cluster, Grid | MappedCluster):
+    if isinstance(cluster, Grid) or (isinstance(cluster, MappedCluster) and not cluster.as_counted):
         return PlacedConservative(cluster)
     return Conservative(cluster)
 
