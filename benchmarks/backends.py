@@ -29,11 +29,11 @@ import kalends
 from kalends.backends.adapter import carry_out
 from kalends.backends.records import CreateReservation, DeleteReservation, SystemReservation
 from kalends.backends.slurm.adapter import Slurm
-from kalends.broker.server import build_broker
 from kalends.client.client import Client
 from kalends.demo.clusters.loopback_slurm import LoopbackSlurm, why_not
 from kalends.demo.together import until
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
 from kalends.serving.configuration import configuration_of
 from kalends.serving.http.runner import Listener, Service, listen
 

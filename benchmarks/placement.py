@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kalends.machines.machine import Machine, Partition
+from kalends.machines.machine import Machine
+from kalends.machines.partitions import Partition
 from kalends.machines.spec import machine_from
 from kalends.simulation.workloads.swf import open_log
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from string import ascii_uppercase
 
 from kalends.machines.enumerated import EnumeratedTopology
-from kalends.machines.machine import Partition, Planned
-from kalends.machines.mapper import Mapper
+from kalends.machines.machine import Machine
+from kalends.machines.partitions import Partition, Planned
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.backfill.conservative_placed import PlacedConservative
@@ -120,7 +120,7 @@ def promised() -> None:
 
 
 def another_architecture() -> None:
-    machine = Mapper(Racks(racks=3, rack_nodes=4))
+    machine = Machine(Racks(racks=3, rack_nodes=4))
     for nodes in (3, 5, 1, 2):
         partition = machine.place(nodes)
         print(f"{nodes} nodes: {'no room' if partition is None else partition.nodes}")

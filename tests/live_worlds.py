@@ -12,11 +12,9 @@ from typing import Any, Final
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.machines.spec import machine_from
 from kalends.scheduling import Cluster, Job, Policy, Reservation, Scheduler, policy_maker
-from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Moldability
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.molding import molding
-from kalends.scheduling.placement import ClusterSpec
 from kalends.scheduling.registry import POLICIES
 
 NODES: Final = 8
@@ -25,7 +23,6 @@ CLUSTERS: Final[dict[str, Callable[[], Cluster]]] = {
     "counted": lambda: Cluster(NODES, live=True),
     "pool": lambda: MappedCluster(machine_from("pool:8"), live=True),
     "mesh": lambda: MappedCluster(machine_from("mesh2d:4x2"), live=True),
-    "grid": lambda: Grid([ClusterSpec.of(3), ClusterSpec.of(5, 2.0)], live=True),
 }
 """Live clusters of eight nodes of every kind."""
 
@@ -199,9 +196,8 @@ class LiveWorld:
     def reserve(self) -> None:
         name = self.draw.choice("abc")
         start_s = self.now + self.draw.randint(-1, 12)
-        part = self.draw.randint(0, 1) if self.names[1] == "grid" else -1
         nodes = self.draw.randint(1, 4)
-        wanted = Reservation(start_s, start_s + self.draw.randint(1, 9), nodes, name, part)
+        wanted = Reservation(start_s, start_s + self.draw.randint(1, 9), nodes, name)
         before = dict(self.reserved)
         self.reserved[name] = wanted
         if not self.tell("reserve", wanted):
@@ -227,7 +223,7 @@ class LiveWorld:
         """A reservation gets another time or size, and keeps the jobs that have room there."""
         name = self.draw.choice("abc")
         made = self.reserved.get(name)
-        if made is None or made.end_s <= self.now or made.part >= 0:
+        if made is None or made.end_s <= self.now:
             return
         del self.reserved[name]
         start_s = self.now + self.draw.choice((-1, -1, 3))
@@ -334,21 +330,13 @@ class LiveWorld:
             return
         starts_s = [each.start_s for each in cluster.reservations]
         for time_s in [self.now, *(each for each in starts_s if self.now < each < job.until_s)]:
-            for part, has in enumerate(cluster.parts if isinstance(cluster, Grid) else [None]):
-                if has is not None and not job.placed[part]:
-                    continue
-                taken = sum(
-                    each.granted if has is None else each.placed[part]
-                    for each in self.running()
-                    if each.until_s > time_s
-                )
-                kept_free = sum(
-                    each.nodes - sum(guest.granted for guest in cluster.guests.of(each.name))
-                    for each in self.reserved.values()
-                    if each.start_s <= time_s < each.end_s
-                    and each.part == (-1 if has is None else part)
-                )
-                assert not kept_free or taken + kept_free <= (NODES if has is None else has.nodes)
+            taken = sum(each.granted for each in self.running() if each.until_s > time_s)
+            kept_free = sum(
+                each.nodes - sum(guest.granted for guest in cluster.guests.of(each.name))
+                for each in self.reserved.values()
+                if each.start_s <= time_s < each.end_s
+            )
+            assert not kept_free or taken + kept_free <= NODES
 
 
 EVENTS: Final = (

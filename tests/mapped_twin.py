@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Partition
+from kalends.machines.partitions import Partition
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.reservations import Reservation

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_queue import IndexedQueue
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.ordered.ranks import (
+from kalends.scheduling.policies.ordered.ranked import (
     BySubmission,
     FewestNodesFirst,
     LeastWorkFirst,

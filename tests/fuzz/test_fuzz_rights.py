@@ -14,14 +14,14 @@ import pytest
 from fuzz_servers import Answer, Facility, check_answer
 
 from kalends.batch.job_rights import whose
-from kalends.broker.server import build_broker
 from kalends.contract.calls import OPERATION, OPERATIONS
 from kalends.core.errors import NotAllowed
 from kalends.core.principals import Principal
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
+from kalends.servers.virtual import build_virtual
 from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import load_configuration
-from kalends.virtual_sites.server import build_virtual
 
 pytestmark = pytest.mark.usefixtures("untouched")
 

@@ -18,10 +18,10 @@ from typing import Final
 
 # As `kalends.__main__`, with all that any server is made of.
 gc.disable()
-import kalends.broker.server  # noqa: E402
 import kalends.cli.serve  # noqa: E402
 import kalends.cli.servers.server  # noqa: E402
-import kalends.virtual_sites.server  # noqa: E402, F401
+import kalends.servers.broker  # noqa: E402
+import kalends.servers.virtual  # noqa: E402, F401
 from kalends.cli import main as run  # noqa: E402
 
 gc.freeze()

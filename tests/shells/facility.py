@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import kalends
-from kalends.broker.server import build_broker
 from kalends.client.client import Client
 from kalends.contract.versions import KNOWN
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
+from kalends.servers.virtual import build_virtual
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
 from kalends.serving.logs import configure_logging
-from kalends.virtual_sites.server import build_virtual
 from tests.shells.keys import Keys
 from tests.shells.nodes import Node
 from tests.shells.stage import NOBODY, NODE

@@ -14,9 +14,9 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.limits import MEMBERS_MAX
+from kalends.servers.virtual import REFER_BYTES_MAX, ManagerDesk
 from kalends.serving.http.request_fields import read_body
 from kalends.virtual_sites import relay
-from kalends.virtual_sites.server import REFER_BYTES_MAX, ManagerDesk
 from tests.shells.lying import LATE_S_MAX, Liar, of_here
 
 REMEMBERED: Final = 200

@@ -23,7 +23,6 @@ from kalends.contract import agreement
 from kalends.core.errors import NoCommonTime
 from kalends.core.features import Feature
 from kalends.notices import delivery_table
-from kalends.resource_servers import restored_participant
 from kalends.resource_servers.neighbours import links
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
@@ -33,6 +32,7 @@ from kalends.resource_servers.participation.reclaims import reclaim_choice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.service import SiteEngine
+from kalends.servers import restored_participant
 from kalends.serving.http.dispatch import Dispatcher
 from kalends.stores.sqlite import sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit

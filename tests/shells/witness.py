@@ -27,8 +27,8 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     StakeStored,
     TimeClosed,
 )
-from kalends.resource_servers.server import SiteServer
 from kalends.resource_servers.service import SiteEngine
+from kalends.servers.site import SiteServer
 from kalends.serving.alarms import Alarms
 from tests.shells.nodes import Node
 from tests.shells.stage import NODE, world

@@ -12,7 +12,7 @@ from client_broker import serving
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from device_provider import CLIENT, DeviceProvider
 
-from kalends.broker.server import build_broker
+from kalends.servers.broker import build_broker
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration

@@ -14,7 +14,7 @@ from kalends.batch.journal.job_journal import JobOver, ReservedTime, store_over,
 from kalends.batch.queue.facts import JobEnding
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.journal.site_store import SiteStore
-from kalends.resource_servers.server import build_site
+from kalends.servers.site import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
 from kalends.testing.server_thread import ServerThread

@@ -24,8 +24,7 @@ from kalends.batch.state_files import load_state, save_state
 from kalends.contract.job_calls import NodeGap, PredictedStart
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.limits import DURATION_S_MAX
-from kalends.scheduling.prediction.delays import delays
-from kalends.scheduling.prediction.frozen import predicted_starts
+from kalends.scheduling.prediction.frozen import delays, predicted_starts
 from kalends.scheduling.prediction.predictor import FollowingScheduler
 from kalends.scheduling.prediction.vacancies import Vacancy, vacancies
 from kalends.scheduling.profile import NEVER

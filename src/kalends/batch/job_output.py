@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from kalends.batch.machine_host import JobHistory
+from kalends.batch.journal.job_history import StoreReader
+from kalends.batch.journal.job_journal import over_one
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.kept_file import cut_line
@@ -63,7 +64,7 @@ class OutputReader:
     """Output of the jobs of one machine. `queue` is the queue of the present life of the site."""
 
     queue: Callable[[], BatchQueue]
-    history: JobHistory
+    history: StoreReader
     outputs: Outputs
 
     async def read(
@@ -96,7 +97,7 @@ class OutputReader:
                 number, job.principal.user, job.request, job.index, job.submitted_s, job.attempt,
                 over=False,
             )  # fmt: skip
-        past = await self.history.one(queue.name, number)
+        past = await self.history.read(over_one, queue.name, number)
         if past is None:
             raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
         return Writer(

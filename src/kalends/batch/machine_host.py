@@ -7,12 +7,11 @@ from typing import Protocol, TypeVar
 
 from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.job_watch import JobWatch
-from kalends.batch.journal.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
+from kalends.batch.journal.job_history import StoreReader
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
-from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.output_calls import JobOutput
 from kalends.core.jobs import JobRequest
@@ -20,25 +19,6 @@ from kalends.core.principals import Principal
 from kalends.serving.auth.callers import Caller
 
 T = TypeVar("T")
-
-
-class JobHistory(Protocol):
-    """Jobs that are over, read from the store."""
-
-    async def one(self, machine: str, number: int) -> JobOver | None: ...
-    async def newest(
-        self, machine: str, user: str, before: int, count: int
-    ) -> Sequence[JobOver]: ...
-    async def between(
-        self, machine: str, user: str, by: h.PastBy, start: int, end: int, after: Cursor, count: int
-    ) -> Sequence[JobOver]: ...
-    async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]: ...
-    async def reserved_within(
-        self, machine: str, user: str, start: int, end: int, count: int
-    ) -> Sequence[ReservedTime]: ...
-    async def reserved(
-        self, machine: str, user: str, start: int, end: int
-    ) -> Sequence[ReservedUse]: ...
 
 
 class Machines(Protocol):
@@ -57,7 +37,8 @@ class Machines(Protocol):
         """The owner's configuration of each machine."""
 
     @property
-    def history(self) -> JobHistory: ...
+    def history(self) -> StoreReader:
+        """Reader of the jobs that are over."""
 
     def visible(self, caller: Caller, machine: str) -> bool:
         """Return whether the owner lets the caller see the machine."""

@@ -13,16 +13,16 @@ from msgspec import structs
 from kalends.batch.job_changes import JobChange, steps_of_array
 from kalends.batch.job_rights import is_operator, not_yours, owns, sees_all, whose
 from kalends.batch.job_watch import is_news
+from kalends.batch.journal import job_journal
 from kalends.batch.journal.job_journal import Cursor, ReservedTime
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
-from kalends.batch.present_jobs import present
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue_breaks import out_of_work
 from kalends.batch.start_prices import machine_delays
 from kalends.batch.submissions import submit_job, submit_many
 from kalends.batch.terminal_sessions import Seat
-from kalends.batch.views import load_of, planned_starts, row_of, view_of, view_over
+from kalends.batch.views import load_of, planned_starts, present, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs
@@ -30,7 +30,6 @@ from kalends.contract.delay_calls import FindDelays, MachineDelays
 from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.output_calls import JobOutput, ReadOutput
 from kalends.contract.terminal_frames import AttachTerminal
-from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.core.limits import LISTING_MAX
 from kalends.scheduling.registry import is_own, policy_maker
@@ -212,8 +211,9 @@ class JobOperations:
         self._queue(caller, body.machine)
         user = whose(caller, everyone=body.everyone)
         asked = (body.machine, user, body.start, body.end)
-        rows = await self._machines.history.use(*asked)
-        reserved = await self._machines.history.reserved(*asked)
+        read = self._machines.history.read
+        rows = await read(job_journal.use_between, *asked)
+        reserved = await read(job_journal.reserved_between, *asked)
         return c.UsageView(
             machine=body.machine, start=body.start, end=body.end,
             rows=tuple(c.UsageRow(**row._asdict()) for row in rows),
@@ -224,15 +224,17 @@ class JobOperations:
         """A page of the jobs that are over; what is durable is told."""
         queue = self._queue(caller, body.machine)
         user = whose(caller, everyone=body.everyone)
-        found = await self._machines.history.between(
-            body.machine, user, body.by, body.start, body.end,
+        read = self._machines.history.read
+        found = await read(
+            job_journal.over_between, body.machine, user, body.by, body.start, body.end,
             Cursor(body.after_s, body.after_job), body.count + 1,
         )  # fmt: skip
         reserved: Sequence[ReservedTime] = ()
         if body.by == "ran" and not body.after_job:
-            reserved = await self._machines.history.reserved_within(
-                body.machine, user, body.start, body.end, limits.LISTING_MAX
-            )
+            reserved = await read(
+                job_journal.reserved_after, body.machine, body.start,
+                before_s=body.end, user=user, count=LISTING_MAX,
+            )  # fmt: skip
         shown = found[: body.count]
         terms, last = queue.flow.terms, shown[-1] if shown else None
         at = (last.submitted if body.by == "submitted" else last.over) if last is not None else 0
@@ -368,7 +370,7 @@ class JobOperations:
             said = self._machines.words(queue.name, job) if whole else ""
             return structs.replace(view, reasons=(said, *view.reasons)) if said else view
         await self._machines.settled()
-        over = await self._machines.history.one(queue.name, number)
+        over = await self._machines.history.read(job_journal.over_one, queue.name, number)
         if over is None and number in queue.flow.table.past:
             raise Unavailable(
                 "the end of the job is being stored", remedy="ask again", retry_after_s=0.1
@@ -392,8 +394,8 @@ class JobOperations:
         user = "" if body.everyone else caller.principal.user
         found: list[c.JobView] = []
         for queue in queues:
-            newest = await self._machines.history.newest(
-                queue.name, user, body.before, body.count + 1
+            newest = await self._machines.history.read(
+                job_journal.over_newest, queue.name, user, body.before, body.count + 1
             )
             found += [view_over(job, whole=sees_all(caller, job.user)) for job in newest]
         return found

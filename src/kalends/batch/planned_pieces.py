@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from kalends.batch.queue.queue import BatchQueue
 from kalends.calendars.profiles import total
 from kalends.scheduling.job import Job
-from kalends.scheduling.promised_starts import promised_starts
+from kalends.scheduling.policy import promised_starts
 
 
 def planned_pieces(

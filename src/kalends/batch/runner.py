@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from msgspec import structs
 
@@ -56,15 +56,8 @@ Report = Callable[[Callable[[BatchQueue, int], None]], None]
 """Does a step with the queue; nothing happens while there is none."""
 
 
-class Runner(Protocol):
-    """Runs the attempts of one machine; the same through all lives of the site."""
-
-    def carry_out(self, actions: Sequence[Action]) -> None:
-        """Begin what a queue has decided, all of which is durable."""
-
-
 class ShepherdRunner:
-    """Attempts run as processes of this host."""
+    """Runs the attempts of one machine as processes of this host; the same through all lives of the site."""
 
     def __init__(
         self,
@@ -101,6 +94,7 @@ class ShepherdRunner:
         await self.launcher.close()
 
     def carry_out(self, actions: Sequence[Action]) -> None:
+        """Begin what a queue has decided, all of which is durable."""
         starts = [action for action in actions if isinstance(action, Start)]
         if starts:
             self._spawn(self._start(starts))

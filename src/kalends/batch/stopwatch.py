@@ -24,7 +24,7 @@ AGAIN_S: Final = 0.01
 
 OURS: Final = (
     "kalends.machines.", "kalends.scheduling.cluster", "kalends.scheduling.grid",
-    "kalends.scheduling.mapped", "kalends.scheduling.seen_job", "kalends.scheduling.watched",
+    "kalends.scheduling.mapped", "kalends.scheduling.watched",
 )  # fmt: skip
 """Modules that look after the nodes themselves: what they have begun, they finish."""
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
+from kalends.batch.job_rights import owns, sees_all
 from kalends.batch.journal.job_journal import JobOver
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
@@ -16,7 +17,8 @@ from kalends.contract.history_calls import HistoryRow
 from kalends.contract.job_calls import JobView, MachineLoad, NodesOut, PredictedStart
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
-from kalends.scheduling.promised_starts import promised_start
+from kalends.scheduling.policy import promised_start
+from kalends.serving.auth.callers import Caller
 
 IN_WORDS: Final[dict[Reason, str]] = {
     "user": "held by its user",
@@ -237,3 +239,31 @@ def _reasons(
         else:
             said.append(IN_WORDS[reason])
     return said
+
+
+def present(
+    caller: Caller,
+    queue: BatchQueue,
+    state: str,
+    predictions: Mapping[int, PredictedStart],
+    now: int,
+    *,
+    everyone: bool,
+) -> list[JobView]:
+    """Return running jobs by their ends, then those that wait in the order of the queue.
+
+    What is only offered to a job stands in the queue of everyone, and is none of the caller's own yet.
+    """
+    jobs = [
+        job
+        for job in queue.flow.table
+        if (everyone or (owns(caller, job) and not job.offered))
+        and (not state or (state == "running") == (job.on_nodes and runs(queue, job)))
+    ]
+    running = [job for job in jobs if job.on_nodes and runs(queue, job)]
+    waiting = [job for job in jobs if not (job.on_nodes and runs(queue, job))]
+    why = WaitReasons(queue, now)
+    return [
+        view_of(queue, job, predictions, now, whole=sees_all(caller, job.principal.user), why=why)
+        for job in (*running, *waiting)
+    ]

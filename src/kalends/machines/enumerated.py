@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Partition
+from kalends.machines.partitions import Partition
 from kalends.machines.topology import Location, Topology
 
 MOST_UNITS: Final = 2_048

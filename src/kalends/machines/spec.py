@@ -10,7 +10,6 @@ import msgspec
 from kalends.core.errors import InvalidInput
 from kalends.machines.architectures import Hypercube, InputOutput, Mesh2d, Pool, Torus3d
 from kalends.machines.machine import Machine
-from kalends.machines.mapper import Mapper
 from kalends.machines.topology import Topology
 
 MOST_DIGITS: Final = 6
@@ -34,7 +33,7 @@ def machine_from(text: str) -> Machine:
 
     Raises `InvalidInput` as `topology_from` does.
     """
-    return Mapper(topology_from(text))
+    return Machine(topology_from(text))
 
 
 def topology_from(text: str) -> Topology:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Partition
+from kalends.machines.partitions import Partition
 
 MOST_NODES: Final = 65_536
 MOST_ANSWERS: Final = 10_000

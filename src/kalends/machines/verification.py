@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Partition, PlacementConflict, Planned, ScheduleVerdict
+from kalends.machines.partitions import Partition, PlacementConflict, Planned, ScheduleVerdict
 from kalends.machines.topology import Location, Topology
 
 

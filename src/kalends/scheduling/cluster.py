@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.excerpts import excerpt
-from kalends.machines.machine import Partition, Planned
+from kalends.machines.partitions import Partition, Planned
 from kalends.scheduling.job import HeldSize, Job, stretched
 from kalends.scheduling.leeway import Leeway, ShadowLeeway, leeway_in
 from kalends.scheduling.node_numbers import NodeNumbers, without
@@ -260,14 +260,15 @@ class Cluster:
     ) -> None:
         """Add an advance reservation, or change the one of its name; ended ones are removed.
 
-        The running jobs `guests` have nodes of it from now on, and until it ends. If nodes are named it
+        The running jobs `guests` have nodes of it from now on, and until it ends. If nodes are named, one
+        that is changed keeps its nodes if it can, with `guests` it gets theirs and others in addition, and it
         gets none that waiting jobs have `planned`, if there are others. Raises `InvalidInput` without a name
         or for a time that has passed, and `Conflict` if the other running jobs, with all their time, other
         reservations and nodes out of service leave it no room; then nothing has changed.
         """
-        self.check_room(wanted, now, guests)
+        found = self.check_room(wanted, now, guests, planned)
         self._admit(wanted, guests)
-        self._reserve_all([*self._made_but(wanted.name, now), wanted])
+        self._keep_free(wanted, found, now)
 
     def check_room(
         self,
@@ -495,6 +496,10 @@ class Cluster:
     def _made_but(self, name: str, now: int) -> list[Reservation]:
         return [each for each in self.made if each.end_s > now and each.name != name]
 
+    def _keep_free(self, wanted: Reservation, found: Partition | None, now: int) -> None:
+        """Keep nodes free for a reservation, in place of the one of its name: those `found` if named."""
+        self._reserve_all([*self._made_but(wanted.name, now), wanted])
+
     def _admit(self, reservation: Reservation, guests: Collection[Job]) -> None:
         self.guests.turn_out(reservation.name)
         for job in guests:
@@ -513,7 +518,7 @@ class Cluster:
         self._reserve_all(self.made)
 
     def _node_numbers(self) -> NodeNumbers | None:
-        return NodeNumbers([self.nodes])
+        return NodeNumbers(self.nodes)
 
     def _let_go(self, job: Job) -> None:
         """Free the numbers of a job that has ended."""
@@ -523,7 +528,7 @@ class Cluster:
 
     def _begin(self, job: Job, nodes: int, now: int) -> None:
         if self._numbers is not None:
-            job.partition = self._numbers.take(job.placed or [nodes])
+            job.partition = self._numbers.take(nodes)
         self.free -= nodes
         self.begun += 1
         job.granted = nodes

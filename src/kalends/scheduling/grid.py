@@ -1,7 +1,7 @@
 """Several clusters behind one queue: jobs on one of them or, co-allocated, on many at once.
 
-A `Grid` is a `Cluster` to every policy. It decides where a job's components run (`placing.Placer`) and
-how much longer it takes there: on slow nodes, and across clusters.
+A `Grid` is a `Cluster` to every policy of a simulation; no live queue has one. It decides where a job's
+components run (`placement.Placer`) and how much longer it takes there: on slow nodes, and across clusters.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from math import ceil
 from msgspec.structs import replace
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Planned
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.grid_plan import GridPlan
 from kalends.scheduling.job import Job, stretched
-from kalends.scheduling.node_numbers import NodeNumbers
+from kalends.scheduling.place_plans import GridPlan
 from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, Placed, Placer
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise
-from kalends.scheduling.reservations import Reservation, Reservations, check_arrival, no_room
+from kalends.scheduling.reservations import Reservation, Reservations
 
 
 class GridPromise(Promise):
@@ -83,7 +81,6 @@ class Grid(Cluster):
         crossing: CrossingPenalty = CrossingPenalty(),  # noqa: B008 - frozen
         fit: str = "worst",
         undivided: str = "total",
-        live: bool = False,
     ) -> None:
         self.placer = Placer(clusters, crossing, fit, undivided)
         self.parts = self.placer.parts
@@ -98,7 +95,7 @@ class Grid(Cluster):
             every += Reservations(
                 self.parts[part].nodes, (replace(each, part=part) for each in made)
             )
-        super().__init__(sum(part.nodes for part in self.parts), every, live=live)
+        super().__init__(sum(part.nodes for part in self.parts), every)
         self.free_of_parts = [part.nodes for part in self.parts]
         """Free nodes in service of each part; below 0 if a job has a node that is to leave service."""
         self.out_of_parts = [0] * len(self.parts)
@@ -146,28 +143,6 @@ class Grid(Cluster):
         self._begin(job, job.nodes, now)
         return True
 
-    def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
-        return self.plan_of_places(now).fits(job.placed, job.until_s, until_s)
-
-    def start_in(self, name: str, job: Job, now: int) -> bool:
-        """Refuse: a grid runs no jobs in reservations."""
-        return False
-
-    def check_room(
-        self,
-        wanted: Reservation,
-        now: int,
-        guests: Collection[Job] = (),
-        planned: Sequence[Planned] = (),
-        *,
-        sparing: bool = False,
-    ) -> None:
-        assert not guests, "no job of a grid runs in a reservation"
-        check_arrival(wanted, now, len(self.parts))
-        plan = self._plan_of_places_beside(self._made_but(wanted.name, now), now)
-        if not plan.fits(self._on_part(wanted), max(wanted.start_s, now), wanted.end_s):
-            raise no_room(wanted)
-
     def end(self, job: Job) -> None:
         super().end(job)
         self.free_of_parts = list(map(int.__add__, self.free_of_parts, job.placed))
@@ -214,15 +189,9 @@ class Grid(Cluster):
 
     def plan_of_places(self, now: int) -> GridPlan:
         """Return the free nodes of each part from `now` on, if all running jobs end when expected."""
-        return self._plan_of_places_beside(self.reservations, now)
-
-    def _plan_of_places_beside(self, reservations: Iterable[Reservation], now: int) -> GridPlan:
         busy = [(now, until_s, job.placed) for until_s, _, job in self.ends]
-        busy += [(each.start_s, each.end_s, self._on_part(each)) for each in reservations]
+        busy += [(each.start_s, each.end_s, self._on_part(each)) for each in self.reservations]
         return GridPlan(now, self.placer, self._in_service(), busy)
-
-    def _node_numbers(self) -> NodeNumbers:
-        return NodeNumbers([part.nodes for part in self.parts])
 
     def _count_out_of_service(self, nodes: int) -> None:
         super()._count_out_of_service(nodes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 if TYPE_CHECKING:
-    from kalends.machines.machine import Partition
+    from kalends.machines.partitions import Partition
 
 
 class Moldability(msgspec.Struct, frozen=True):

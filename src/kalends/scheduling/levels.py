@@ -106,11 +106,9 @@ class Packing:
         self.put(level, nodes, start_s, length_s)
         return start_s, level
 
-    def gap(
-        self, nodes: int, length_s: int, not_before_s: int, first: int = 0
-    ) -> tuple[int, Level] | None:
+    def gap(self, nodes: int, length_s: int, not_before_s: int) -> tuple[int, Level] | None:
         """Return the earliest time, and its level, at which a request fits and makes no level longer."""
-        for level in self.levels[first:]:
+        for level in self.levels:
             begin_s = max(level.start_s, not_before_s)
             start_s = self.profile.within(nodes, length_s, begin_s, level.end_s)
             if start_s is not None:

@@ -6,16 +6,21 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from math import prod
 
+from msgspec import structs
+
 from kalends.core.errors import Conflict, InvalidInput
-from kalends.machines.machine import Machine, Partition, Planned
+from kalends.machines.machine import Machine
+from kalends.machines.partitions import Partition, Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.leeway import ShadowLeeway
-from kalends.scheduling.mapped_plan import MappedPlan
-from kalends.scheduling.named_rooms import Room, counted, made_rooms, nodes_of, staying
+from kalends.scheduling.place_plans import MappedPlan
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.promise import Promise
 from kalends.scheduling.reservations import Reservation, check_arrival, no_room
+
+Room = tuple[Reservation, Partition]
+"""An advance reservation, counted in the nodes that it really has, and these nodes."""
 
 
 class MappedCluster(Cluster):
@@ -171,21 +176,6 @@ class MappedCluster(Cluster):
         assert job.partition is not None
         return self.unreserved(job.partition, job.until_s, until_s)
 
-    def reserve(
-        self,
-        wanted: Reservation,
-        now: int,
-        guests: Collection[Job] = (),
-        planned: Sequence[Planned] = (),
-    ) -> None:
-        """Add a reservation as any cluster does; one that is changed keeps its nodes if it can.
-
-        With `guests` it gets their nodes, and others in addition.
-        """
-        found = self.check_room(wanted, now, guests, planned)
-        self._admit(wanted, guests)
-        self._keep([*self._rooms_but(wanted.name, now), (counted(wanted, found), found)])
-
     def have_room(
         self,
         came: Iterable[Reservation],
@@ -327,6 +317,10 @@ class MappedCluster(Cluster):
     def _rooms_but(self, name: str, now: int) -> list[Room]:
         return [each for each in self.made_rooms if each[0].end_s > now and each[0].name != name]
 
+    def _keep_free(self, wanted: Reservation, found: Partition | None, now: int) -> None:
+        assert found is not None
+        self._keep([*self._rooms_but(wanted.name, now), (counted(wanted, found), found)])
+
     def _keep(self, rooms: list[Room]) -> None:
         self.made_rooms = sorted(rooms, key=lambda room: room[0])
         self._reserve_all([room for room, _ in self.made_rooms])
@@ -402,3 +396,51 @@ class MappedPromise(Promise):
         if now + job.requested_s > self.shadow_s:
             assert job.partition is not None
             self.then = self.then.without([job.partition])
+
+
+def made_rooms(machine: Machine, reservations: list[Reservation]) -> list[Room]:
+    """Return each with the nodes that the mapper gives it; raises `InvalidInput` if it cannot."""
+    verdict = machine.verify(
+        [
+            Planned(number, each.nodes, each.start_s, each.end_s, each.shape)
+            for number, each in enumerate(reservations)
+        ]
+    )
+    for conflict in verdict.conflicts:
+        refused, free_s = reservations[conflict.job], conflict.suggested_s
+        raise InvalidInput(
+            f"{machine.spec} has no partition of {refused.nodes} nodes from {refused.start_s}",
+            where=f"reservation {refused.name}".strip(),
+            remedy="make it smaller"
+            if free_s is None
+            else f"make it smaller, or begin at {free_s}",
+        )
+    return [
+        (counted(each, partition), partition)
+        for each, partition in zip(
+            reservations, (verdict.partitions[number] for number in range(len(reservations))),
+            strict=True,
+        )
+    ]  # fmt: skip
+
+
+def counted(wanted: Reservation, partition: Partition) -> Reservation:
+    """Return the reservation with the nodes that it really has."""
+    return structs.replace(wanted, nodes=len(partition.nodes))
+
+
+def staying(guests: Iterable[Job], wanted: Reservation, now: int) -> list[Job]:
+    """Return the jobs that continue in the reservation that replaces theirs: the earliest ones."""
+    left = wanted.nodes if wanted.start_s <= now else 0
+    found = []
+    for job in sorted(guests, key=lambda job: (job.start_s, job.order)):
+        if job.granted <= left:
+            left -= job.granted
+            found.append(job)
+    return found
+
+
+def nodes_of(job: Job) -> tuple[int, ...]:
+    """Return the nodes of a running job."""
+    assert job.partition is not None
+    return job.partition.nodes

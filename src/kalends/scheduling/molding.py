@@ -8,8 +8,7 @@ from typing import Final
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.policy import Policy, keeps_promises
-from kalends.scheduling.profile import NEVER
-from kalends.scheduling.queued_plan import QueuedPlan
+from kalends.scheduling.profile import NEVER, QueuedPlan
 
 
 def sizes_of(job: Job) -> tuple[int, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate, chain
+from collections.abc import Collection, Iterable
+from itertools import chain
 
-from kalends.machines.machine import Partition
+from kalends.machines.partitions import Partition
 
 Intervals = tuple[tuple[int, int], ...]
 """Numbers of nodes, ascending: ``(first, last)`` of each run without a gap, both included."""
@@ -58,42 +58,35 @@ class FreeNodes:
 
 
 class NodeNumbers:
-    """The nodes of each job on a live cluster where any nodes will do: the lowest free ones of each part.
+    """The nodes of each job on a live cluster where any nodes will do: the lowest free ones.
 
-    Nodes are numbered across all parts. No job gets nodes out of service; a job that has them keeps them
-    to its end.
+    No job gets nodes out of service; a job that has them keeps them to its end.
     """
 
-    def __init__(self, parts: Sequence[int]) -> None:
-        firsts = list(accumulate(parts, initial=0))
-        self._free = [FreeNodes(nodes, first) for nodes, first in zip(parts, firsts, strict=False)]
-        self._ends = firsts[1:]
+    def __init__(self, nodes: int) -> None:
+        self._free = FreeNodes(nodes)
         self._out: frozenset[int] = frozenset()
         self._idle_out: set[int] = set()
         """Nodes out of service that no job has."""
 
-    def take(self, counts: Sequence[int]) -> Partition:
-        """Give a job nodes of each part. They must be free, as counted by the cluster."""
-        found = [part.take(count) for part, count in zip(self._free, counts, strict=True)]
-        return _partition(chain.from_iterable(each or () for each in found))
+    def take(self, count: int) -> Partition:
+        """Give a job nodes. They must be free, as counted by the cluster."""
+        return _partition(self._free.take(count) or ())
 
     def give_back(self, partition: Partition) -> None:
         """Free the nodes of a job, except those out of service."""
         self._free_again(partition.nodes)
 
     def resize(self, partition: Partition, nodes: int) -> Partition:
-        """Change the nodes of a job in the only part: it gains the lowest free ones, or loses its highest."""
+        """Change the nodes of a job: it gains the lowest free ones, or loses its highest."""
         kept = partition.nodes[:nodes]
         self._free_again(partition.nodes[nodes:])
-        gained = self._free[0].take(nodes - len(kept)) or ()
-        return Partition(tuple(sorted(kept + _partition(gained).nodes)))
+        return Partition(tuple(sorted(kept + self.take(nodes - len(kept)).nodes)))
 
     def serve_all_but(self, out: frozenset[int]) -> None:
         """Take these nodes out of service, and all others back."""
         leaving, self._out = sorted(out - self._out), out
-        for node in leaving:
-            if self._part_of(node).remove(node):
-                self._idle_out.add(node)
+        self._idle_out.update(node for node in leaving if self._free.remove(node))
         returning = self._idle_out - out
         self._idle_out -= returning
         self._free_again(sorted(returning))
@@ -101,15 +94,7 @@ class NodeNumbers:
     def _free_again(self, nodes: Collection[int]) -> None:
         out = self._out.intersection(nodes)
         self._idle_out |= out
-        for first, last in intervals(node for node in nodes if node not in out):
-            while first <= last:
-                at = bisect_right(self._ends, first)
-                end = min(last, self._ends[at] - 1)
-                self._free[at].give_back(((first, end),))
-                first = end + 1
-
-    def _part_of(self, node: int) -> FreeNodes:
-        return self._free[bisect_right(self._ends, node)]
+        self._free.give_back(intervals(node for node in nodes if node not in out))
 
 
 def _partition(taken: Iterable[tuple[int, int]]) -> Partition:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import count, takewhile
 from typing import Final
 
-from kalends.machines.machine import Partition, Planned
+from kalends.machines.partitions import Partition, Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import Level, Packing

@@ -1,4 +1,4 @@
-"""The rule that orders waiting jobs and starts them."""
+"""The rule that orders waiting jobs and starts them, and what else may be asked of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Planned
+from kalends.machines.partitions import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
+from kalends.scheduling.profile import NEVER
 
 
 class Policy(Protocol):
@@ -77,3 +78,20 @@ def keeps_promises(policy: Policy, job: Job, until_s: int, now: int) -> bool:
     """
     ask = getattr(policy, "keeps_promises", None)
     return ask is None or bool(ask(job, until_s, now))
+
+
+def promised_start(policy: Policy, job: Job) -> int:
+    """Return the start that `policy` has promised `job`; 0 if none, or if the job does not wait."""
+    promised = getattr(policy, "promised", None)
+    if promised is None:
+        return 0
+    try:
+        start_s: int = promised(job)
+    except KeyError:
+        return 0
+    return start_s if start_s < NEVER else 0
+
+
+def promised_starts(policy: Policy) -> list[tuple[Job, int]]:
+    """Return the jobs that `policy` has promised a start, with the start, in the policy's order."""
+    return [(job, start_s) for job in policy.waiting() if (start_s := promised_start(policy, job))]

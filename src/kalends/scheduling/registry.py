@@ -27,8 +27,8 @@ class PolicyInfo(msgspec.Struct, frozen=True):
     """One policy, or one family with a number: its class and a one-line summary."""
 
     name: str
-    where: str
-    """The class as ``module:Class``, called with the cluster, and the number if any."""
+    at: str
+    """The class as ``module:Class`` of `policies`, called with the cluster, and the number if any."""
     summary: str
     paper: str
     number: str = ""
@@ -39,6 +39,11 @@ class PolicyInfo(msgspec.Struct, frozen=True):
     """Whether it uses the priorities of jobs."""
 
     @property
+    def where(self) -> str:
+        """The class as a user names one."""
+        return f"kalends.scheduling.policies.{self.at}"
+
+    @property
     def shown(self) -> str:
         """The name as a user writes it, with the placeholder of the number."""
         if self.optional:
@@ -46,188 +51,112 @@ class PolicyInfo(msgspec.Struct, frozen=True):
         return f"{self.name}:{self.number}" if self.number else self.name
 
 
-_HERE = "kalends.scheduling.policies"
-
 POLICIES: Final[tuple[PolicyInfo, ...]] = (
+    PolicyInfo("fcfs", "ordered.fcfs:Fcfs", "In order of submission; nothing overtakes.", JONES),
     PolicyInfo(
-        "fcfs", f"{_HERE}.ordered.fcfs:Fcfs", "In order of submission; nothing overtakes.", JONES
+        "fcfs-scan", "ordered.scan:FcfsScan", "Any job that fits, in order of submission.", JONES
     ),
+    PolicyInfo("sjf", "ordered.ranked:Sjf", "The shortest requested time first.", JONES),
+    PolicyInfo("sjf-scan", "ordered.scan:SjfScan", "Any job that fits, the shortest first.", JONES),
+    PolicyInfo("ljf", "ordered.ranked:Ljf", "The longest requested time first.", JONES),
+    PolicyInfo("ljf-scan", "ordered.scan:LjfScan", "Any job that fits, the longest first.", JONES),
+    PolicyInfo("smjf", "ordered.ranked:Smjf", "The fewest nodes first.", JONES),
+    PolicyInfo("swjf", "ordered.ranked:Swjf", "The least nodes x requested time first.", JONES),
     PolicyInfo(
-        "fcfs-scan",
-        f"{_HERE}.ordered.scan:FcfsScan",
-        "Any job that fits, in order of submission.",
+        "swjf-scan", "ordered.scan:SwjfScan", "Any job that fits, the least nodes x requested time first.",
         JONES,
     ),
-    PolicyInfo("sjf", f"{_HERE}.ordered.ranked:Sjf", "The shortest requested time first.", JONES),
+    PolicyInfo("bjf", "ordered.ranked:Bjf", "The most nodes first.", JONES),
     PolicyInfo(
-        "sjf-scan", f"{_HERE}.ordered.scan:SjfScan", "Any job that fits, the shortest first.", JONES
-    ),
-    PolicyInfo("ljf", f"{_HERE}.ordered.ranked:Ljf", "The longest requested time first.", JONES),
-    PolicyInfo(
-        "ljf-scan", f"{_HERE}.ordered.scan:LjfScan", "Any job that fits, the longest first.", JONES
-    ),
-    PolicyInfo("smjf", f"{_HERE}.ordered.ranked:Smjf", "The fewest nodes first.", JONES),
-    PolicyInfo(
-        "swjf", f"{_HERE}.ordered.ranked:Swjf", "The least nodes x requested time first.", JONES
+        "bjf-scan", "ordered.scan:BjfScan", "Any job that fits, the most nodes first.", JONES
     ),
     PolicyInfo(
-        "swjf-scan",
-        f"{_HERE}.ordered.scan:SwjfScan",
-        "Any job that fits, the least nodes x requested time first.",
-        JONES,
-    ),
-    PolicyInfo("bjf", f"{_HERE}.ordered.ranked:Bjf", "The most nodes first.", JONES),
-    PolicyInfo(
-        "bjf-scan",
-        f"{_HERE}.ordered.scan:BjfScan",
-        "Any job that fits, the most nodes first.",
-        JONES,
+        "priority", "ordered.priority:Priority",
+        "The highest priority first; a level is worth AGE_S of waiting.", JONES, number="AGE_S",
+        optional=True, by_priority=True,
     ),
     PolicyInfo(
-        "priority",
-        f"{_HERE}.ordered.priority:Priority",
-        "The highest priority first; a level is worth AGE_S of waiting.",
-        JONES,
-        number="AGE_S",
-        optional=True,
-        by_priority=True,
+        "priority-scan", "ordered.priority:PriorityScan",
+        "Any job that fits, the highest priority first; a level is worth AGE_S of waiting.", JONES,
+        number="AGE_S", optional=True, by_priority=True,
     ),
     PolicyInfo(
-        "priority-scan",
-        f"{_HERE}.ordered.priority:PriorityScan",
-        "Any job that fits, the highest priority first; a level is worth AGE_S of waiting.",
-        JONES,
-        number="AGE_S",
-        optional=True,
-        by_priority=True,
+        "preemptive", "ordered.priority:Preemptive",
+        "By priority; less urgent jobs are stopped for urgent ones, and continue later.", JONES,
+        number="AGE_S", optional=True, by_priority=True,
     ),
     PolicyInfo(
-        "preemptive",
-        f"{_HERE}.ordered.priority:Preemptive",
-        "By priority; less urgent jobs are stopped for urgent ones, and continue later.",
-        JONES,
-        number="AGE_S",
-        optional=True,
-        by_priority=True,
-    ),
-    PolicyInfo(
-        "easy",
-        f"{_HERE}.backfill.easy:Easy",
-        "Jobs go before the head of the queue if they do not delay it.",
+        "easy", "backfill.easy:Easy", "Jobs go before the head of the queue if they do not delay it.",
         f"Lifka 1995; {JONES}",
     ),
     PolicyInfo(
-        "easy-priority",
-        f"{_HERE}.backfill.easy_priority:EasyPriority",
-        "EASY, the highest priority first; a level is worth AGE_S of waiting.",
-        f"Lifka 1995; {JONES}",
-        number="AGE_S",
-        optional=True,
-        by_priority=True,
+        "easy-priority", "backfill.easy_priority:EasyPriority",
+        "EASY, the highest priority first; a level is worth AGE_S of waiting.", f"Lifka 1995; {JONES}",
+        number="AGE_S", optional=True, by_priority=True,
     ),
     PolicyInfo(
-        "easy-sjbf",
-        f"{_HERE}.backfill.easy:EasySjbf",
-        "EASY, the shortest first among jobs that go before the head.",
-        "Tsafrir, Etzion, Feitelson 2007",
+        "easy-sjbf", "backfill.easy:EasySjbf",
+        "EASY, the shortest first among jobs that go before the head.", "Tsafrir, Etzion, Feitelson 2007",
     ),
     PolicyInfo(
-        "conservative",
-        f"{_HERE}.backfill.conservative:conservative",
+        "conservative", "backfill.conservative:conservative",
         "Every job is promised a start when it is submitted, which never gets later.",
         "Mu'alem, Feitelson 2001",
     ),
     PolicyInfo(
-        "easy-slack",
-        f"{_HERE}.backfill.slack:EasySlack",
-        "EASY that may delay the head by at most PERCENT of its requested time.",
-        JONES,
-        number="PERCENT",
+        "easy-slack", "backfill.slack:EasySlack",
+        "EASY that may delay the head by at most PERCENT of its requested time.", JONES, number="PERCENT",
     ),
     PolicyInfo(
-        "fair-share",
-        f"{_HERE}.backfill.fair_share:FairShare",
-        "EASY, the account with the least use for its share first; use halves in HALF_LIFE_S.",
-        KAY_LAUDER,
-        number="HALF_LIFE_S",
-        optional=True,
-        by_priority=True,
+        "fair-share", "backfill.fair_share:FairShare",
+        "EASY, the account with the least use for its share first; use halves in HALF_LIFE_S.", KAY_LAUDER,
+        number="HALF_LIFE_S", optional=True, by_priority=True,
     ),
     PolicyInfo(
-        "no-starvation",
-        f"{_HERE}.ordered.hops:NoStarvation",
-        "Any job that fits, in order of submission; no job is overtaken more than HOPS times.",
-        JONES,
+        "no-starvation", "ordered.hops:NoStarvation",
+        "Any job that fits, in order of submission; no job is overtaken more than HOPS times.", JONES,
         number="HOPS",
     ),
     PolicyInfo(
-        "ffdh",
-        f"{_HERE}.levels.packing:Ffdh",
-        "Levels, the longest first.",
-        GEHRING,
+        "ffdh", "levels.packing:Ffdh", "Levels, the longest first.", GEHRING, by_priority=True
+    ),
+    PolicyInfo(
+        "ffih", "levels.packing:Ffih", "Levels, the shortest first.", GEHRING, by_priority=True
+    ),
+    PolicyInfo(
+        "ffdh*", "levels.packing:FfdhStar",
+        "Levels, the longest first, on top of one another; new jobs fill gaps.", GEHRING, by_priority=True,
+    ),
+    PolicyInfo(
+        "ffih*", "levels.packing:FfihStar", "Levels, the shortest first; new jobs fill gaps.", GEHRING,
         by_priority=True,
     ),
     PolicyInfo(
-        "ffih",
-        f"{_HERE}.levels.packing:Ffih",
-        "Levels, the shortest first.",
-        GEHRING,
+        "fcfs*", "levels.packing:FcfsStar", "In order of submission, each at the earliest time with room.",
+        GEHRING, by_priority=True,
+    ),
+    PolicyInfo(
+        "ivs", "levels.voting:Ivs",
+        "fcfs* while there is room, then ffdh* for batch jobs, ffih* for interactive ones.", GEHRING,
         by_priority=True,
     ),
     PolicyInfo(
-        "ffdh*",
-        f"{_HERE}.levels.packing:FfdhStar",
-        "Levels, the longest first, on top of one another; new jobs fill gaps.",
-        GEHRING,
-        by_priority=True,
+        "ivs-autonomous", "levels.voting:AutonomousIvs", "ivs that never asks the mapper before a start.",
+        GEHRING, by_priority=True,
     ),
     PolicyInfo(
-        "ffih*",
-        f"{_HERE}.levels.packing:FfihStar",
-        "Levels, the shortest first; new jobs fill gaps.",
-        GEHRING,
-        by_priority=True,
-    ),
-    PolicyInfo(
-        "fcfs*",
-        f"{_HERE}.levels.packing:FcfsStar",
-        "In order of submission, each at the earliest time with room.",
-        GEHRING,
-        by_priority=True,
-    ),
-    PolicyInfo(
-        "ivs",
-        f"{_HERE}.levels.voting:Ivs",
-        "fcfs* while there is room, then ffdh* for batch jobs, ffih* for interactive ones.",
-        GEHRING,
-        by_priority=True,
-    ),
-    PolicyInfo(
-        "ivs-autonomous",
-        f"{_HERE}.levels.voting:AutonomousIvs",
-        "ivs that never asks the mapper before a start.",
-        GEHRING,
-        by_priority=True,
-    ),
-    PolicyInfo(
-        "lazy",
-        f"{_HERE}.moldable.moldable:Lazy",
-        "The first job that fits, on as many nodes as it can take (LS).",
+        "lazy", "moldable.moldable:Lazy", "The first job that fits, on as many nodes as it can take (LS).",
         KONURU,
     ),
     PolicyInfo(
-        "adaptive",
-        f"{_HERE}.moldable.moldable:Adaptive",
-        "As many as fit on their fewest nodes, then shares out the rest (AS).",
-        KONURU,
+        "adaptive", "moldable.moldable:Adaptive",
+        "As many as fit on their fewest nodes, then shares out the rest (AS).", KONURU,
     ),
     PolicyInfo(
-        "reconfigurable",
-        f"{_HERE}.moldable.reconfigurable:Reconfigurable",
-        "As adaptive; running jobs shrink for waiting jobs, and expand when none wait (RS).",
-        KONURU,
+        "reconfigurable", "moldable.reconfigurable:Reconfigurable",
+        "As adaptive; running jobs shrink for waiting jobs, and expand when none wait (RS).", KONURU,
     ),
-)
+)  # fmt: skip
 
 BY_NAME: Final = {info.name: info for info in POLICIES}
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kalends.machines.machine import Machine, Planned
+from kalends.machines.machine import Machine
+from kalends.machines.partitions import Planned
 from kalends.scheduling.levels import Packing, PackingRule
 from kalends.scheduling.plan import PlannedJob
 from kalends.scheduling.profile import NEVER

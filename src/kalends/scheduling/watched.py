@@ -8,13 +8,14 @@ but not assumed to be correct.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.seen_job import SeenJob
+from kalends.scheduling.molding import mold
 
 CALLERS_OWN: Final = frozenset(
     {"drain", "end", "expect_as_before", "expect_overdue", "goes_on", "kept", "prolong", "reserve",
@@ -30,6 +31,54 @@ IDLE_WAKES_MAX: Final = 10_000
 
 class Interrupted(BaseException):
     """Raised into the class's own code from outside, to leave it; has the reason."""
+
+
+class SeenJob:
+    """A read-only job, without the true run time that a simulation knows.
+
+    Only the size of a waiting job that has several is set by a policy, as `molding.mold` does it.
+    """
+
+    __slots__ = ("__job",)
+
+    id: int
+    order: int
+
+    def __init__(self, job: Job) -> None:
+        self.__job = job
+
+    def __eq__(self, other: object) -> bool:
+        # The cluster compares the jobs themselves.
+        return other is self or other is self.__job
+
+    def __hash__(self) -> int:
+        return hash(self.__job.order)
+
+    def _mold(self, nodes: int) -> None:
+        job = self.__job
+        if job.molds is None or job.start_s >= 0 or nodes not in job.molds.sizes:
+            raise AttributeError(f"changes what job {job.id} asks for")
+        mold(job, nodes)
+
+    def _request(self, requested_s: int) -> None:
+        # It comes with the size.
+        if requested_s != self.__job.requested_s:
+            raise AttributeError(f"changes what job {self.__job.id} asks for")
+
+
+_SETTERS: Final = {"nodes": SeenJob._mold, "requested_s": SeenJob._request}
+
+
+def _refusing(name: str) -> Callable[[SeenJob, object], None]:
+    def refuse(seen: SeenJob, value: object) -> None:
+        raise AttributeError(f"changes {name} of job {seen.id}")
+
+    return refuse
+
+
+for _name in Job.__struct_fields__:
+    _setter = _SETTERS.get(_name) or _refusing(_name)
+    setattr(SeenJob, _name, property(attrgetter(f"_SeenJob__job.{_name}"), _setter))
 
 
 class WatchedPolicy:

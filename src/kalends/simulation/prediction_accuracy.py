@@ -113,45 +113,15 @@ def pinball(errors_s: array[int], share: float) -> float:
 
 
 class Predicted(PredictingScheduler):
-    """Predicts at submission and keeps `accounts`; with `updated`, at every event for all who wait.
+    """Predicts at submission, and keeps `accounts`."""
 
-    Each of those counts as a prediction of its own. That costs two replays of the queue for every event.
-    """
-
-    def __init__(self, policy: Policy, accounts: Accounts, updated: Accounts | None = None) -> None:
+    def __init__(self, policy: Policy, accounts: Accounts) -> None:
         super().__init__(policy)
         self._accounts = accounts
-        self._updated = updated
-        self._told: dict[Job, list[Prediction]] = {}
 
     def submit(self, job: Job, now: int) -> list[Job]:
-        touched = super().submit(job, now)
         self._accounts.jobs += 1
-        self._update(now)
-        return touched
-
-    def end(self, job: Job, now: int) -> list[Job]:
-        touched = super().end(job, now)
-        self._update(now)
-        return touched
-
-    def wake(self, now: int) -> list[Job]:
-        touched = super().wake(now)
-        self._update(now)
-        return touched
+        return super().submit(job, now)
 
     def started(self, job: Job, prediction: Prediction, now: int) -> None:
         self._accounts.add(prediction, now)
-        if self._updated is not None:
-            for told in self._told.pop(job, ()):
-                self._updated.add(told, now)
-
-    def history(self, job: Job) -> list[Prediction]:
-        """Return the predictions of a waiting job at each event since its submission, if recorded."""
-        return self._told.get(job, [])
-
-    def _update(self, now: int) -> None:
-        if self._updated is not None:
-            for job, prediction in self.predict_all(now).items():
-                if job in self.predictions:
-                    self._told.setdefault(job, []).append(prediction)

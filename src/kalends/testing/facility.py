@@ -15,7 +15,6 @@ import msgspec
 import structlog
 
 from kalends import __version__
-from kalends.broker.server import build_broker
 from kalends.client.client import Client
 from kalends.client.client_settings import TransportName
 from kalends.client.connection import connect, in_surroundings
@@ -25,13 +24,14 @@ from kalends.contract.calls import SiteStatus
 from kalends.core.errors import NotFound
 from kalends.core.times import parse_time
 from kalends.demo.together import until
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
+from kalends.servers.virtual import build_virtual
 from kalends.serving.configuration import Configuration, configuration_of
 from kalends.serving.http.runner import Listener, Service, listen
 from kalends.serving.logs import hide_secrets
 from kalends.testing.clock import MovableClock
 from kalends.testing.server_thread import ServerThread
-from kalends.virtual_sites.server import build_virtual
 
 ANY_PORT: Final = "127.0.0.1:0"
 OPERATOR: Final = "operator"

@@ -19,9 +19,9 @@ from kalends.backends.records import (
     SystemState,
     Traits,
 )
-from kalends.broker.server import build_broker
 from kalends.client.client import Client
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
 from kalends.serving.configuration import Configuration, configuration_of
 from kalends.serving.http.runner import Listener, Service, listen
 from tests.backends.conformance.system_at_hand import SystemAtHand, until

@@ -17,7 +17,8 @@ from tests import effort
 from tests.machine_twins import Place, Twin, hypercube, mesh, mesh_contact, pool, torus
 
 from kalends.core.errors import Conflict, InvalidInput
-from kalends.machines.machine import Machine, Partition
+from kalends.machines.machine import Machine
+from kalends.machines.partitions import Partition
 from kalends.machines.spec import machine_from
 
 TWINS: dict[str, Twin] = {

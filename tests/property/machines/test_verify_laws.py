@@ -9,7 +9,7 @@ from tests import effort
 from tests.machine_twins import Place, Twin, hypercube, mesh, torus
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Partition, Planned, ScheduleVerdict
+from kalends.machines.partitions import Partition, Planned, ScheduleVerdict
 from kalends.machines.spec import machine_from
 
 TWINS = {

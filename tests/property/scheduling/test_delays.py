@@ -10,8 +10,7 @@ from tests import effort
 from kalends.core.errors import Conflict
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.prediction.delays import delays
-from kalends.scheduling.prediction.frozen import predicted_starts
+from kalends.scheduling.prediction.frozen import delays, predicted_starts
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler

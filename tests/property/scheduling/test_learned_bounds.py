@@ -15,14 +15,12 @@ from kalends.scheduling.prediction import learner as learner_module
 from kalends.scheduling.prediction.learner import (
     GAINS,
     KNOWN_MIN,
-    SHARES,
-    Learner,
-    WaitHistory,
-)
-from kalends.scheduling.prediction.quantiles import (
     LEVEL_MAX,
     LEVEL_MIN,
+    SHARES,
     AdaptiveLevel,
+    Learner,
+    WaitHistory,
     censored_quantile,
 )
 from kalends.scheduling.prediction.run_times import RunTimes

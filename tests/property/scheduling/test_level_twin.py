@@ -12,7 +12,7 @@ from tests import effort
 from tests.level_twin import Fixed, LevelTwin, Mapper, Twin, Wish
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Partition, Planned
+from kalends.machines.partitions import Partition, Planned
 from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.mapped import MappedCluster

@@ -96,18 +96,15 @@ def test_promises_are_made_anew_in_order_of_submission_when_a_job_is_late(
 def test_nodes_have_one_job_each_and_none_of_those_out_of_service_is_given(
     events: list[tuple[str, int]],
 ) -> None:
-    """A set of idle nodes is the twin: of each part, the lowest that are in service are given."""
-    numbers, parts = NodeNumbers([3, 5]), (range(3), range(3, 8))
+    """A set of idle nodes is the twin: the lowest that are in service are given."""
+    numbers = NodeNumbers(8)
     idle, out = set(range(8)), frozenset[int]()
     given_away = []
     for event, number in events:
         if event == "t":
-            ready = [sorted(idle.intersection(part) - out) for part in parts]
-            counts = [number % (len(each) + 1) for each in ready]
-            lowest = [
-                node for each, count in zip(ready, counts, strict=True) for node in each[:count]
-            ]
-            partition = numbers.take(counts)
+            ready = sorted(idle - out)
+            lowest = ready[: number % (len(ready) + 1)]
+            partition = numbers.take(len(lowest))
             assert list(partition.nodes) == lowest
             idle.difference_update(lowest)
             given_away.append(partition)

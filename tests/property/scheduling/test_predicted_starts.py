@@ -122,8 +122,11 @@ def test_predicting_changes_nothing(
 ) -> None:
     plain = Scheduler(policy_maker(name)(Cluster(NODES, blocks)))
     before = [(job.id, job.start_s, job.end_s) for job in replay(jobs_of(rows), plain)]
-    predicted = Predicted(policy_maker(name)(Cluster(NODES, blocks)), Accounts(), Accounts())
-    after = [(job.id, job.start_s, job.end_s) for job in replay(jobs_of(rows), predicted)]
+    predicted = Predicted(policy_maker(name)(Cluster(NODES, blocks)), Accounts())
+    after = []
+    for job in replay(jobs_of(rows), predicted):
+        predicted.predict_all(job.end_s)
+        after.append((job.id, job.start_s, job.end_s))
     assert msgspec.json.encode(before) == msgspec.json.encode(after)
     assert not predicted.predictions
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.scheduling.profile import Profile
-from kalends.scheduling.queued_plan import QueuedPlan
+from kalends.scheduling.profile import Profile, QueuedPlan
 
 NODES = 10
 END = 60

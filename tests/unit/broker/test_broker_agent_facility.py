@@ -11,9 +11,9 @@ import pytest
 from tests.support.ports import free_urls
 
 import kalends
-from kalends.broker.server import build_broker
 from kalends.core.errors import InvalidInput, NoCommonTime
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
 from kalends.serving.configuration import Configuration, load_configuration
 from kalends.serving.http.runner import Service, listen
 

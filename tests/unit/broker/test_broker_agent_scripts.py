@@ -15,7 +15,6 @@ from kalends.agents.runs import ScriptCheck
 from kalends.broker.desk import scripts
 from kalends.broker.desk.script_checks import LANGUAGE_ONLY, UNCHECKED, ScriptChecks, accepted
 from kalends.broker.desk.scripts import NAMES_MAX
-from kalends.broker.server import build_broker
 from kalends.client.transports.retry import Backoff
 from kalends.core.errors import (
     Conflict,
@@ -27,6 +26,7 @@ from kalends.core.errors import (
 )
 from kalends.core.limits import SCRIPT_BYTES_MAX
 from kalends.core.scripts import script_hash
+from kalends.servers.broker import build_broker
 from kalends.serving.configuration import AgentsConfiguration, load_configuration
 from kalends.serving.http.runner import Service, listen
 from kalends.serving.logs import get_logger

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.broker.server import build_broker
 from kalends.client.transports.retry import Backoff
 from kalends.core.errors import (
     Conflict,
@@ -20,6 +19,7 @@ from kalends.core.errors import (
     StoreDamaged,
     Unavailable,
 )
+from kalends.servers.broker import build_broker
 from kalends.serving.configuration import BrokerConfiguration, load_configuration
 from kalends.serving.http.runner import Listener, Service, listen
 

@@ -16,13 +16,13 @@ from msgspec import structs
 import kalends
 from kalends.broker.register import lives
 from kalends.broker.register.broker_store import KIND
-from kalends.broker.server import build_broker
 from kalends.client.transports.retry import Backoff
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.errors import StoreDamaged
 from kalends.core.identifiers import request_id
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Listener, Service, listen
 from kalends.stores.sqlite.maintenance import doctor

@@ -14,8 +14,8 @@ FUNCTION_LINES_MAX: Final = 60
 LONG_FUNCTIONS: Final = {
     "agents/language/operators.py:binary_guards": "one case for each operator",
     "broker/coordination/coordinator.py:__init__": "the parts of the machine, and what each is handed",
-    "broker/server.py:_handlers": "one row for each call",
-    "broker/server.py:build_broker": "what a broker is made of, from top to bottom",
+    "servers/broker.py:_handlers": "one row for each call",
+    "servers/broker.py:build_broker": "what a broker is made of, from top to bottom",
     "resource_servers/participation/participant.py:__init__": "the parts of a site",
     "simulation/checking/checker.py:check": "most of it is what its arguments mean",
     "simulation/experiment.py:simulate": "most of it is what its arguments mean",

@@ -17,7 +17,8 @@ import kalends
 
 ROOT: Final = Path(kalends.__file__).parent
 SHELLS: Final = (
-    "broker", "client", "contract", "core", "notices", "resource_servers", "serving", "stores",
+    "broker", "client", "contract", "core", "notices", "resource_servers", "servers", "serving",
+    "stores",
 )  # fmt: skip
 """Not the commands for people: they serve nobody, and are not simulated."""
 

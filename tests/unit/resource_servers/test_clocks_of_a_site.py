@@ -15,7 +15,7 @@ import kalends
 from kalends import __version__
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
-from kalends.resource_servers.server import build_site
+from kalends.servers.site import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
 

@@ -27,7 +27,7 @@ from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
 from kalends.resource_servers.neighbours.near_visits import VISIT_BYTES_MAX, VISITS_PATH
-from kalends.resource_servers.server import build_site
+from kalends.servers.site import build_site
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import (

@@ -21,7 +21,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import NotAllowed, NotAuthenticated
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.server import build_site
+from kalends.servers.site import build_site
 from kalends.serving.auth import session_proof
 from kalends.serving.auth.callers import Caller
 from kalends.serving.auth.keys import load_private_key, write_key_pair

@@ -17,8 +17,7 @@ import pytest
 from kalends.core.errors import InvalidInput
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.workloads.distributions import distribution, gamma, normal
-from kalends.simulation.workloads.estimates import ROUND_S, requested_times
-from kalends.simulation.workloads.generators import generate
+from kalends.simulation.workloads.generators import ROUND_S, generate, requested_times
 from kalends.simulation.workloads.lublin import (
     ALL,
     BATCH,

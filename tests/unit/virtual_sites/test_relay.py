@@ -15,21 +15,21 @@ from aiohttp import web
 from yarl import URL
 
 import kalends
-from kalends.broker.server import build_broker
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.paths import MEMBERS_PATH, WAY_HEADER
 from kalends.contract.versions import version_in
 from kalends.core.errors import NotFound, Unavailable
 from kalends.demo.together import until
-from kalends.resource_servers.server import build_site
 from kalends.rim.handshakes import answer_headers
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
+from kalends.servers.virtual import build_virtual
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.application import connections_of
 from kalends.serving.http.runner import Service, listen
-from kalends.virtual_sites.server import build_virtual
 
 SITE = """
 [site]

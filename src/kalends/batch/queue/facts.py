@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from kalends.core.jobs import JobNumber, JobRequest
 from kalends.core.principals import Principal
-from kalends.machines.machine import Partition
+from kalends.machines.partitions import Partition
 
 Reason = Literal["user", "operator", "dependency", "limit", "time", "undecided"]
 """Why a job is held. Any number of reasons may hold it; it is queued when none does."""

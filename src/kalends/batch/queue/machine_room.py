@@ -21,8 +21,7 @@ from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job, Moldability, until_after_change
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policy import Policy
-from kalends.scheduling.promised_starts import promised_starts
+from kalends.scheduling.policy import Policy, promised_starts
 from kalends.scheduling.registry import is_own, policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler

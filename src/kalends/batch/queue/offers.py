@@ -14,7 +14,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.submission import check_submission
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
-from kalends.scheduling.promised_starts import promised_start
+from kalends.scheduling.policy import promised_start
 
 
 def are_soft(effects: QueueEffects) -> bool:

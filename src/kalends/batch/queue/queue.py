@@ -17,14 +17,12 @@ from msgspec import structs
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.checkpoint import QueueState
-from kalends.batch.queue.effects import QueueEffects
+from kalends.batch.queue.effects import Continue, Kill, LookUp, QueueEffects, Relimit, StandStill
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
-from kalends.batch.queue.named_nodes import checked_nodes
 from kalends.batch.queue.own_policy import Watch, unwatched
-from kalends.batch.queue.recovery import recover
 from kalends.batch.queue.submission import check_submission
-from kalends.core.errors import Conflict, NotFound, StoreDamaged
+from kalends.core.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.scheduler import Scheduler
@@ -398,3 +396,42 @@ class BatchQueue:
     def _at_stop(self, number: int, attempt: int, stop: int) -> bool:
         job = self._at(number, attempt)
         return job is not None and job.phase == "stopping" and job.stops == stop
+
+
+def checked_nodes(named: Collection[int], count: int) -> tuple[int, ...]:
+    """Return the nodes that are `named`, of a machine of `count`; raises `InvalidInput` for others."""
+    numbers = tuple(sorted(set(named)))
+    if not numbers or numbers[0] < 0 or numbers[-1] >= count:
+        raise InvalidInput(
+            "no such nodes" if numbers else "no nodes are named",
+            where="nodes",
+            remedy=f"nodes are 0 to {count - 1}",
+        )
+    return numbers
+
+
+def recover(flow: JobFlow) -> None:
+    """Look up what may have been begun, ask again what was not answered, and show the calendar what runs.
+
+    These effects may be missing after a restart, and do no harm twice.
+    """
+    for job in flow.table:
+        if job.on_nodes or job.request.at:
+            flow.effects.occupied.append(flow.occupied(job))
+        if job.under_way:
+            flow.effects.actions.append(LookUp(job, job.attempt))
+            _tell_again(flow, job)
+
+
+def _tell_again(flow: JobFlow, job: BatchJob) -> None:
+    actions = flow.effects.actions
+    if job.phase == "ending":
+        actions.append(Kill(job, job.attempt, job.kill_detail))
+    elif job.phase == "stopping":
+        actions.append(StandStill(job, job.attempt, job.stops))
+    elif job.stops and job.on_nodes:
+        actions.append(Continue(job, job.attempt, job.stops, job.nodes))
+    if job.phase == "changing":
+        actions.append(flow.open_changes.told(job))
+    if job.change or job.reservation:
+        actions.append(Relimit(job, job.attempt, job.limit_s))

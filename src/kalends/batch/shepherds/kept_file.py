@@ -1,8 +1,11 @@
-"""Output of a batch job that the machine keeps: its beginning, up to the size that the owner allows.
+"""Output that the machine keeps: its beginning, up to the size that the owner allows.
 
-The program writes to the file itself, so what it writes beyond that size is cut off again and again. A line
-behind what is kept tells its reader so.
+A batch program writes to the file itself, so what it writes beyond that size is cut off again and again. The
+output to a terminal is written by the shepherd, for terminals that attach later. A line behind what is kept
+tells its reader that there was more.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
@@ -57,3 +60,42 @@ class KeptFile:
                 self._size_max = self._bytes_max + len(line)
         finally:
             os.close(descriptor)
+
+
+NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Transcript:
+    """The file at `path`, of at most `bytes_max` and the line that says so; 0: of any size."""
+
+    def __init__(self, path: str, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._size = 0
+        self._descriptor = -1
+        self.file: tuple[int, int] | None = None
+        """Its device and inode; None if it could not be made."""
+        with contextlib.suppress(OSError):
+            self._descriptor = os.open(path, NEW_FILE, 0o600)
+            found = os.fstat(self._descriptor)
+            self.file = (found.st_dev, found.st_ino)
+
+    def belong_to(self, uid: int) -> None:
+        """Let the file be the user's."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.fchown(self._descriptor, uid, -1)
+
+    def add(self, data: bytes) -> None:
+        if self._descriptor < 0:
+            return
+        piece = data[: self._bytes_max - self._size] if self._bytes_max else data
+        written = 0
+        with contextlib.suppress(OSError):
+            written = os.write(self._descriptor, piece)
+        self._size += written
+        if written < len(data):
+            if written == len(piece):
+                with contextlib.suppress(OSError):
+                    os.write(self._descriptor, cut_line(self._bytes_max))
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -24,7 +24,7 @@ from kalends.batch.shepherds.facts import Begun, Fact, Main
 from kalends.batch.shepherds.first_process import FirstProcess, fork_program
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.hints import Hint, encode_hint
-from kalends.batch.shepherds.kept_file import KeptFile
+from kalends.batch.shepherds.kept_file import KeptFile, Transcript
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.program import Ready, StartFault, decode_report
@@ -35,7 +35,6 @@ from kalends.batch.shepherds.stillness import stillness_of
 from kalends.batch.shepherds.stops import Stops
 from kalends.batch.shepherds.streams import Streams, open_streams
 from kalends.batch.shepherds.terminal import Terminal
-from kalends.batch.shepherds.transcript import Transcript
 from kalends.batch.shepherds.visitors import Reception, Visitor, listening
 
 LOCK_TRIES: Final = 500

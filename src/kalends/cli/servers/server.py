@@ -14,8 +14,8 @@ from aiohttp import web
 
 from kalends import __version__
 from kalends.core.errors import InvalidInput, KalendsError
-from kalends.resource_servers.server import build_site
 from kalends.rim.proxies import check_proxies
+from kalends.servers.site import build_site
 from kalends.serving.configuration import (
     CONFIGURATION_BYTES_MAX,
     Configuration,
@@ -148,10 +148,10 @@ def part_of(role: str, configuration: Configuration) -> ServerPart:
     if (site := configuration.site) is not None and role == "site":
         return _part(role, site, build_site(site, version=__version__))
     if (broker := configuration.broker) is not None and role == "broker":
-        from kalends.broker.server import build_broker
+        from kalends.servers.broker import build_broker
 
         return _part(role, broker, build_broker(broker, version=__version__))
-    from kalends.virtual_sites.server import build_virtual
+    from kalends.servers.virtual import build_virtual
 
     assert configuration.virtual is not None
     virtual = configuration.virtual

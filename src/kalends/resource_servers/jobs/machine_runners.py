@@ -12,8 +12,8 @@ from kalends.batch.elsewhere import Told
 from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.hand_over import HandOver
 from kalends.batch.job_output import OutputReader, ShepherdOutputs
+from kalends.batch.journal.job_history import StoreReader
 from kalends.batch.kept_output import KeptOutput
-from kalends.batch.machine_host import JobHistory
 from kalends.batch.orders import MEGABYTE, OrderMaker, cores_of_this_host
 from kalends.batch.queue.effects import Action, Start
 from kalends.batch.queue.job import BatchJob
@@ -49,7 +49,7 @@ class MachineRunners:
         engine: Callable[[], SiteEngine],
         heard: Callable[[str], Report],
         queue: Callable[[str], BatchQueue],
-        history: JobHistory,
+        history: StoreReader,
         logger: Logger,
     ) -> None:
         """`queue` is that of a machine in the present life of the site.

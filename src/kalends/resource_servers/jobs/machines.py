@@ -13,7 +13,7 @@ from kalends.batch.forecast import Forecaster
 from kalends.batch.forgotten import Forgotten
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.job_watch import JobWatch
-from kalends.batch.journal.job_history import StoredHistory
+from kalends.batch.journal.job_history import StoreReader
 from kalends.batch.journal.job_journal import ReservedTime, reserved_after
 from kalends.batch.kept_state import KeptStates
 from kalends.batch.queue.job import BatchJob
@@ -68,7 +68,7 @@ class SiteMachines:
     ) -> None:
         """Raises `InvalidInput` for a machine that cannot be."""
         self.terms = terms_of_all(configuration)
-        self.history = StoredHistory(configuration.store, self.settled)
+        self.history = StoreReader(configuration.store, self.settled)
         self._engine, self._moment = engine, moment
         self._alarmed, self._reported = alarmed, reported
         self._notices, self._logger = notices, logger

@@ -42,8 +42,8 @@ class UsageOperations:
             return await self._jobs.usage(caller, body)
         asked = (body.machine, whose(caller, everyone=body.everyone), body.start, body.end)
         read = self._machines.history.read
-        users = await read(lambda one: slot_table.users_between(one, *asked))
-        projects = await read(lambda one: slot_table.projects_between(one, *asked))
+        users = await read(slot_table.users_between, *asked)
+        projects = await read(slot_table.projects_between, *asked)
         system, until, problem = self._told(body.machine)
         in_slots = SlotsUsed(
             system=system,
@@ -72,10 +72,9 @@ class UsageOperations:
         user = whose(caller, everyone=body.everyone)
         after = SlotCursor(body.after_s, body.after_name)
         found = await self._machines.history.read(
-            lambda one: slot_table.slots_between(
-                one, body.machine, user, body.start, body.end, after, body.count + 1
-            )
-        )
+            slot_table.slots_between,
+            body.machine, user, body.start, body.end, after, body.count + 1,
+        )  # fmt: skip
         shown = found[: body.count]
         system, until, problem = self._told(body.machine)
         last = shown[-1].slot if shown else None

@@ -7,15 +7,18 @@ exact for every policy if the run times are right and no job is submitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from heapq import heappop, heappush
 from typing import Any, Final
 
 import msgspec
 
+from kalends.core.errors import Conflict
 from kalends.scheduling.job import Job, until_after_change
+from kalends.scheduling.policy import places_of
 from kalends.scheduling.profile import NEVER
+from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 
 EVENTS_MAX: Final = 50_000
@@ -43,13 +46,12 @@ def predicted_starts(
     now: int,
     *,
     expected_end: ExpectedEnd = requested_end,
-    events_max: int = EVENTS_MAX,
 ) -> dict[Job, int]:
     """Return when each waiting job starts if no more are submitted and all run as expected.
 
     `now` is the time of the last event. Exact if run times are the requested ones, and otherwise exact
     for a machine on which the expected ends come true. The scheduler is not changed. Jobs that do not
-    start within `events_max` events, or never, are left out; those predicted are in order of submission.
+    start within `EVENTS_MAX` events, or never, are left out; those predicted are in order of submission.
     """
     if expected_end is requested_end:
         known = _known_starts(scheduler, now)
@@ -58,7 +60,7 @@ def predicted_starts(
     future = Future(scheduler, now, expected_end)
     waiting = list(scheduler.policy.waiting())
     unknown = {future.copy_of(job) for job in waiting}
-    for _ in range(events_max):
+    for _ in range(EVENTS_MAX):
         if not unknown or not future.step():
             break
         unknown.difference_update(future.touched)
@@ -72,11 +74,10 @@ def predicted_start(
     now: int,
     *,
     expected_end: ExpectedEnd = requested_end,
-    events_max: int = EVENTS_MAX,
 ) -> int | None:
     """Return the same for one waiting job, and stop as soon as it starts.
 
-    None if it does not start within `events_max` events.
+    None if it does not start within `EVENTS_MAX` events.
     """
     if expected_end is requested_end:
         known = _known_starts(scheduler, now)
@@ -84,7 +85,7 @@ def predicted_start(
             return known[job]
     future = Future(scheduler, now, expected_end)
     copied = future.copy_of(job)
-    for _ in range(events_max):
+    for _ in range(EVENTS_MAX):
         if not future.step():
             return None
         if copied.granted:
@@ -188,3 +189,32 @@ def _known_starts(scheduler: Scheduler, now: int) -> dict[Job, int] | None:
     ask = getattr(scheduler.policy, "known_starts", None)
     known: Iterator[tuple[Job, int]] | None = None if ask is None else ask(now)
     return None if known is None else dict(known)
+
+
+def delays(
+    scheduler: Scheduler, wanted: Reservation, now: int, starts: Mapping[Job, int]
+) -> dict[int, int] | None:
+    """Return by how much waiting jobs, by id, would start later with a `wanted` reservation.
+
+    `starts` are their starts without it (`predicted_starts`), `now` is the time of the last event. All jobs
+    are assumed to take their requested time, and no more to be submitted. A job that would no longer start is
+    left out. None if running jobs or other reservations leave the reservation no room. The scheduler is not
+    changed.
+    """
+    copies = copied_jobs(scheduler)
+    twin = scheduler.frozen(copies)
+    cluster = twin.policy.cluster
+    cluster.live = True
+    try:
+        cluster.reserve(wanted, now, planned=places_of(twin.policy))
+    except Conflict:
+        return None
+    finally:
+        cluster.live = False
+    twin.wake(now)
+    with_it = {job.id: start_s for job, start_s in predicted_starts(twin, now).items()}
+    return {
+        job.id: with_it[job.id] - start_s
+        for job, start_s in starts.items()
+        if with_it.get(job.id, start_s) > start_s
+    }

@@ -20,9 +20,9 @@ from click.testing import CliRunner, Result
 from client_broker import serving
 
 import kalends
-from kalends.broker.server import build_broker
 from kalends.cli import cli
-from kalends.resource_servers.server import build_site
+from kalends.servers.broker import build_broker
+from kalends.servers.site import build_site
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration

@@ -16,8 +16,7 @@ from kalends.scheduling.job import Job
 from kalends.scheduling.policies.backfill.compression import Compression
 from kalends.scheduling.policies.backfill.promises import StartTurns, put_in_order
 from kalends.scheduling.policy import Policy
-from kalends.scheduling.profile import NEVER, Profile
-from kalends.scheduling.queued_plan import QueuedPlan
+from kalends.scheduling.profile import NEVER, Profile, QueuedPlan
 
 
 def conservative(cluster: Cluster) -> Policy:

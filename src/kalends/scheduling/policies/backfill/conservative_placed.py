@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kalends.machines.machine import Planned
+from kalends.machines.partitions import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Job

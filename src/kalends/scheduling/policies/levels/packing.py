@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
-from kalends.machines.machine import Planned
+from kalends.machines.partitions import Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import (

@@ -1,4 +1,9 @@
-"""Policies that always start the first of some order, and wait while it does not fit (no scan)."""
+"""Policies that always start the first of some order, and wait while it does not fit (no scan).
+
+The orders are those of Beosim (Jones and Pang 2003, section 4), as bases of policies. Times are requested
+times and work is nodes x requested time, because the real ones are unknown. Equal ranks go in order of
+submission.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,48 @@ from collections.abc import Iterator
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_queue import IndexedQueue, by_order
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.ordered.ranks import (
-    FewestNodesFirst,
-    LeastWorkFirst,
-    LongestFirst,
-    MostNodesFirst,
-    ShortestFirst,
-)
+
+
+class BySubmission:
+    """The first submitted."""
+
+    def rank(self, job: Job) -> int:
+        return job.order
+
+
+class ShortestFirst:
+    """The shortest requested time first."""
+
+    def rank(self, job: Job) -> int:
+        return job.requested_s
+
+
+class LongestFirst:
+    """The longest requested time first."""
+
+    def rank(self, job: Job) -> int:
+        return -job.requested_s
+
+
+class FewestNodesFirst:
+    """The fewest nodes first."""
+
+    def rank(self, job: Job) -> int:
+        return job.nodes
+
+
+class MostNodesFirst:
+    """The most nodes first."""
+
+    def rank(self, job: Job) -> int:
+        return -job.nodes
+
+
+class LeastWorkFirst:
+    """The smallest product of nodes and requested time first."""
+
+    def rank(self, job: Job) -> int:
+        return job.nodes * job.requested_s
 
 
 class Ranked:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.ordered.ranked import Ranked
-from kalends.scheduling.policies.ordered.ranks import (
+from kalends.scheduling.policies.ordered.ranked import (
     BySubmission,
     LeastWorkFirst,
     LongestFirst,
     MostNodesFirst,
+    Ranked,
     ShortestFirst,
 )
 

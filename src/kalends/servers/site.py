@@ -44,13 +44,13 @@ from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
-from kalends.resource_servers.restored_participant import restored_participant
 from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.resource_servers.setup.configured_backends import adapters_of, backends_of, check_files
 from kalends.resource_servers.setup.rules_change import rules_change
 from kalends.resource_servers.store_failures import StoreFailures
+from kalends.servers.restored_participant import restored_participant
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
 from kalends.serving.auth.callers import Authenticator

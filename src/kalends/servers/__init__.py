@@ -1,0 +1,1 @@
+"""The servers: what each is made of, kernel and wings, and its life from start to stop."""
