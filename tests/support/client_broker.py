@@ -28,7 +28,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
-from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     Conflict,

@@ -23,7 +23,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
-from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.contract.versions import ServerVersion, own_version
 from kalends.core.resources import ResourceInfo
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess

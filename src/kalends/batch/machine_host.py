@@ -14,7 +14,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
-from kalends.contract.output_calls import JobOutput
+from kalends.contract.job_calls import JobOutput
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller
 

@@ -1,4 +1,4 @@
-"""Calls and answers about requests that need an owner's approval, and the owner's decisions."""
+"""Requests that need an owner's approval: the calls, the owner's decision, and its refusal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import Meta
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.fields import RequestId, Want
 from kalends.core import limits
+from kalends.core.errors import Refusal, RefusalCode
 
 ApprovalState = Literal["pending", "approved", "declined", "lapsed"]
 
@@ -56,3 +57,13 @@ class Approvals(Answer, frozen=True, kw_only=True):
     """The waiting requests; the earliest deadline comes first."""
 
     requests: tuple[ApprovalView, ...]
+
+
+def approval_refusal(where: str, declined: bool, word: str) -> Refusal:
+    """Return the refusal of a request that the owner of `where` has `declined`, or did not answer in time."""
+    if not declined:
+        detail = "its owner did not answer in time"
+        return Refusal(where=where, code=RefusalCode.UNANSWERED, detail=detail)
+    said = f": {word}" if word else ""
+    detail = f"its owner has declined it{said}"
+    return Refusal(where=where, code=RefusalCode.DECLINED, detail=detail)

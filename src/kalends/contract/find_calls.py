@@ -67,7 +67,7 @@ class PollPoint(Answer, frozen=True, kw_only=True):
 
 
 class PollView(Answer, frozen=True, kw_only=True):
-    """How one ``N of {...}`` term would be polled: `chosen` of `candidates`, `needed` of them to be found.
+    """The polling of one ``N of {...}`` term: `chosen` of `candidates`, of which `needed` must be free.
 
     `busy` is the learned probability that a candidate is taken; `curve` the cost over the number polled.
     """

@@ -18,7 +18,7 @@ from tests import effort
 from tests.agent_language_world import Author, performed
 
 from kalends.agents.language.checker import violations_of
-from kalends.agents.language.compiler import Rejected, compile_script
+from kalends.agents.language.policy import Rejected, compile_script
 
 DATA: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-10, 10) | st.sampled_from(["x", "y", "abc"]),

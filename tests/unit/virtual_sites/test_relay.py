@@ -23,7 +23,7 @@ from kalends.contract.versions import version_in
 from kalends.core.errors import NotFound, Unavailable
 from kalends.demo.together import until
 from kalends.resource_servers.server import build_site
-from kalends.rim.handshakes import answer_headers
+from kalends.rim.redirects import answer_headers
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration

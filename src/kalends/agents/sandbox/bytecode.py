@@ -20,7 +20,7 @@ class Compiled(NamedTuple):
 
 
 class BytecodeCache:
-    """At most `bytes_max` of bytecode; the least recently used is dropped first."""
+    """A cache of at most `bytes_max` of bytecode; the least recently used is dropped first."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

@@ -16,8 +16,7 @@ import msgspec
 from kalends.client.calls import CallSender
 from kalends.client.terminals.terminal_line import TerminalLine
 from kalends.client.terminals.typed_stream import TypedStream
-from kalends.contract.job_calls import JobView
-from kalends.contract.output_calls import JobOutput
+from kalends.contract.job_calls import JobOutput, JobView
 from kalends.contract.terminal_frames import (
     AttachTerminal,
     InputEnd,

@@ -11,10 +11,10 @@ user is cut off only if that user has more than half of all connections.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.metrics import Metrics
 
 FIRST_REQUEST_S: Final = 10.0
@@ -194,3 +194,20 @@ class Connections:
 
     def _rank(self, connection: Connection) -> dict[str, dict[Connection, None]]:
         return self._ranks[connection.is_known, connection.requests > 0]
+
+
+def neighbourhood(host: str) -> str:
+    """Return the range of one unknown caller: an IPv4 address, or the 64 bits of an IPv6 network.
+
+    A caller with one address of such a network has all of them. A text that is not an address is returned
+    as it is.
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -6,7 +6,7 @@ import pytest
 
 from kalends.agents.language import limits
 from kalends.agents.language.checker import violations_of
-from kalends.agents.language.compiler import Rejected, compile_script
+from kalends.agents.language.policy import Rejected, compile_script
 from kalends.agents.language.rules import REMEDIES
 
 CHOOSE = "def choose(view, request):\n"

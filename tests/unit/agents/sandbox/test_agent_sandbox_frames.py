@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from kalends.agents.sandbox import results, worker
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
 from kalends.agents.sandbox.frames import FrameTooLong, exchange, missing_bytes
-from kalends.agents.sandbox.results import BadRunResult, check_plain, read_result
-from kalends.agents.sandbox.verdicts import verdict
+from kalends.agents.sandbox.results import BadRunResult, check_plain, read_result, verdict
 from kalends.agents.sandbox.witness import expect_death
 from kalends.agents.sandbox.worker import HEADER_BYTES
 from kalends.agents.sandbox.zygote_process import ExitStatus, SandboxUnavailable

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from kalends.contract import approval_calls
 from kalends.contract import messages as m
+from kalends.contract.approval_calls import approval_refusal
 from kalends.contract.fields import Want
-from kalends.contract.owner_words import refusal_of
 from kalends.core.errors import Conflict, NotFound, Refusal, RefusalCode, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
@@ -122,7 +122,9 @@ class OwnerApproval:
         if petition is None or petition.stands:
             return ()
         return (
-            refusal_of(petition.wants[0].resource, petition.state == "declined", petition.word),
+            approval_refusal(
+                petition.wants[0].resource, petition.state == "declined", petition.word
+            ),
         )
 
     # The broker asks
