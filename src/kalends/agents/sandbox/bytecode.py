@@ -30,10 +30,6 @@ class BytecodeCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    @property
-    def bytes_kept(self) -> int:
-        return self._bytes
-
     def get(self, user: str, source: str, engine: str) -> Compiled | None:
         """Return the bytecode of `source` that was made for `user` by `engine`, if still known."""
         key = _key(user, source, engine)
