@@ -26,7 +26,6 @@ from kalends.contract.agent_calls import (
 from kalends.contract.approval_calls import Approvals, ApprovalView, DecideApproval, ListApprovals
 from kalends.contract.bodies import Answer, Body, Call, CallFrame, Reply, UnreadCall
 from kalends.contract.fields import WaitMs
-from kalends.contract.find_calls import Candidate, Find, Found, Obstacle, PollPoint, PollView, Price
 from kalends.contract.history_calls import HistoryPage, ReadHistory, ReadSlots, SlotPage
 from kalends.contract.job_calls import (
     ChangeJob,
@@ -107,7 +106,14 @@ from kalends.contract.request_views import (
 )
 from kalends.contract.resource_calls import (
     CalendarView,
+    Candidate,
+    Find,
+    Found,
     ListResources,
+    Obstacle,
+    PollPoint,
+    PollView,
+    Price,
     Resources,
     ShowCalendar,
     SiteStatus,

@@ -12,7 +12,7 @@ ROOT: Final = Path(kalends.__file__).parent
 BUDGET: Final = {
     "__init__.py": 150,
     "__main__.py": 30,
-    "agents": 7_020,
+    "agents": 7_010,
     "backends": 3_660,
     "batch": 13_990,
     "broker": 20_890,
