@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.contract.reclaim_calls import ReclaimView
+from kalends.contract.owner_calls import ReclaimView
 
 from .laboratory import MACHINE, Laboratory, opened
 from .servers import until

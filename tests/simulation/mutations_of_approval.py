@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kalends.broker.coordination.owners.owner_approvals import OwnerApprovals
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.voting.negotiation import Negotiation
-from kalends.contract.approval_calls import approval_refusal
+from kalends.contract.owner_calls import approval_refusal
 from kalends.core.refusals import error_of
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.participant import PartTypes

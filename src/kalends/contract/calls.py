@@ -23,7 +23,6 @@ from kalends.contract.agent_calls import (
     TellAgent,
     UploadAgent,
 )
-from kalends.contract.approval_calls import Approvals, ApprovalView, DecideApproval, ListApprovals
 from kalends.contract.bodies import Answer, Body, Call, CallFrame, Reply, UnreadCall
 from kalends.contract.fields import WaitMs
 from kalends.contract.history_calls import HistoryPage, ReadHistory, ReadSlots, SlotPage
@@ -78,8 +77,18 @@ from kalends.contract.operator_calls import (
     Reconciled,
     SiteReconciled,
 )
+from kalends.contract.owner_calls import (
+    Approvals,
+    ApprovalView,
+    DecideApproval,
+    ListApprovals,
+    ListReclaims,
+    Reclaim,
+    ReclaimRef,
+    Reclaims,
+    ReclaimView,
+)
 from kalends.contract.placing_calls import PlacedEnd, PlacedJob, PlaceElsewhere, PlaceJob
-from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.contract.request_calls import (
     Book,
     ById,

@@ -14,7 +14,7 @@ from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests.waiting_texts import approval_id
-from kalends.contract.approval_calls import Approvals, ApprovalView
+from kalends.contract.owner_calls import Approvals, ApprovalView
 from kalends.contract.slots_text import slots_text
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id

@@ -11,11 +11,11 @@ from kalends.cli.console.output import rows, short_time
 from kalends.core.identifiers import short_id
 
 if TYPE_CHECKING:
-    from kalends.contract.approval_calls import ApprovalView
     from kalends.contract.calls import (
         RequestView,
         Waiting,
     )
+    from kalends.contract.owner_calls import ApprovalView
 
 
 def approval_text(waiting: Waiting, zone: ZoneInfo) -> str:

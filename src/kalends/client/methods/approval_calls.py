@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kalends.client.methods.listing_calls import id_or_part, is_part, is_whole
 from kalends.client.transports.call_line import CallLine
-from kalends.contract.approval_calls import (
+from kalends.contract.owner_calls import (
     Approvals,
     ApprovalView,
     DecideApproval,

@@ -26,9 +26,8 @@ from kalends.serving.auth.callers import ANY, ANYONE, Authenticator, Caller
 from kalends.serving.auth.claims import SERVERS_SCOPES
 from kalends.serving.auth.peer_auth import check_certificate
 from kalends.serving.clocks import Clock, SystemClock
-from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
-from kalends.serving.http.connections import Connections
+from kalends.serving.http.connections import CONNECTIONS_MAX, Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler, whoami
 from kalends.serving.http.misdirected import OPENAPI_PATH, Misdirected
 from kalends.serving.http.problem_answers import (

@@ -19,8 +19,8 @@ from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.voting.negotiation import Negotiation
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase, no_answers
 from kalends.contract import messages as m
-from kalends.contract.approval_calls import approval_refusal
 from kalends.contract.calls import Waiting
+from kalends.contract.owner_calls import approval_refusal
 from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
