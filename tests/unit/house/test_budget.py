@@ -17,7 +17,7 @@ BUDGET: Final = {
     "batch": 13_990,
     "broker": 20_890,
     "calendars": 4_700,
-    "cli": 11_610,
+    "cli": 11_620,
     "client": 6_840,
     "contract": 4_030,
     "core": 4_990,

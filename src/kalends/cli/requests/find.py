@@ -79,7 +79,9 @@ def find(
             request, duration=when["duration"], at=when["at"], window=request_options.window(when),
             prefer=preferences,
         )  # fmt: skip
-        request_options.echo(settings, client, wanted, when, request_texts.Said(preferences=preferences))
+        request_options.echo(
+            settings, client, wanted, when, request_texts.Said(preferences=preferences)
+        )
         found = client.find(wanted, count=count, explain=explain)
     silent: list[str] = []
     if explain:
