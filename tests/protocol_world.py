@@ -31,7 +31,7 @@ from kalends.broker.coordination.record.decision_record import Registered
 from kalends.broker.register import request_writes
 from kalends.calendars import Limit
 from kalends.contract import messages as m
-from kalends.contract.approval_calls import DecideApproval
+from kalends.contract.owner_calls import DecideApproval
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import StakeDropped, StakeStored
 from kalends.resource_servers.participation.effects import ParticipantEffects

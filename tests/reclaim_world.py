@@ -8,7 +8,7 @@ from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.coordination.record.views import view_of
 from kalends.broker.planning.planner import fixed_wants
 from kalends.broker.register import request_reads, request_rows
-from kalends.contract import calls, reclaim_calls
+from kalends.contract import calls, owner_calls
 from kalends.contract import messages as m
 from kalends.core.language import parse_request
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
@@ -70,10 +70,10 @@ class ReclaimWorld:
     def reclaim(
         self, resource: str, start_h: float, end_h: float, *, notice_s: int = 0,
         reason: str = "a new pump", deliver: bool = True, units: int = 0, dry_run: bool = False,
-    ) -> reclaim_calls.ReclaimView:  # fmt: skip
+    ) -> owner_calls.ReclaimView:  # fmt: skip
         site = self.sites[resource.split("/")[0]]
         self.keys += 1
-        body = reclaim_calls.Reclaim(
+        body = owner_calls.Reclaim(
             key=f"reclaim-{self.keys}", resource=resource, start=START + int(start_h * HOUR),
             end=START + int(end_h * HOUR), notice_s=notice_s, reason=reason,
             units=units, dry_run=dry_run,
@@ -83,7 +83,7 @@ class ReclaimWorld:
             self.deliver()
         return view
 
-    def reclaims(self, site: str) -> list[reclaim_calls.ReclaimView]:
+    def reclaims(self, site: str) -> list[owner_calls.ReclaimView]:
         return list(self.sites[site].participant.reminders.views())
 
     def wait(self, seconds: int) -> None:

@@ -26,7 +26,7 @@ from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import KalendsError
 from kalends.core.identifiers import request_id
-from kalends.serving.descriptors import raise_descriptors
+from kalends.serving.http.connections import raise_descriptors
 
 GREEDY: Final = "greedy"
 CONNECTIONS: Final = 6_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.contract.reclaim_calls import ReclaimView
+from kalends.contract.owner_calls import ReclaimView
 
 from .laboratory import MACHINE, Laboratory, laboratories
 from .servers import until

@@ -9,7 +9,7 @@ import pytest
 
 import kalends
 from kalends.contract.calls import RequestView
-from kalends.contract.reclaim_calls import ReclaimView
+from kalends.contract.owner_calls import ReclaimView
 
 from .customers import base_now_s
 from .facility import GRAIN_S, Facility, connected, make_facility

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kalends.broker.coordination.owners.owner_approvals import OwnerApprovals
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.voting.negotiation import Negotiation
-from kalends.contract.owner_words import refusal_of
+from kalends.contract.owner_calls import approval_refusal
 from kalends.core.refusals import error_of
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.participant import PartTypes
@@ -83,7 +83,7 @@ class RecallEnds(Negotiation):
     def _hold_again(self, case: Any, now: Any) -> None:
         wanted = next(iter(case.record.wants or case.record.spec.wants), None)
         where = wanted.resource if wanted is not None else ""
-        self.prepare.close(case, error_of([refusal_of(where, False, "")]), "failed", now)
+        self.prepare.close(case, error_of([approval_refusal(where, False, "")]), "failed", now)
 
 
 class AsksAnew(AnsweredSoon):

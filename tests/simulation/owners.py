@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kalends.calendars import Limit, Limits, OwnerRules, ResourceCalendar
-from kalends.contract.approval_calls import DecideApproval
+from kalends.contract.owner_calls import DecideApproval
 from kalends.core.errors import Conflict, Unavailable
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Stake

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from aiohttp import WSMsgType, web
 
-from kalends.contract import approval_calls, calls, codec, reclaim_calls
+from kalends.contract import calls, codec, owner_calls
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
@@ -28,7 +28,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
-from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     Conflict,
@@ -85,7 +85,7 @@ class Broker:
         self.by_key: dict[str, tuple[calls.Body, str]] = {}
         self.events: list[calls.Event] = []
         self.draining = False
-        self.reclaimed: dict[str, reclaim_calls.ReclaimView] = {}
+        self.reclaimed: dict[str, owner_calls.ReclaimView] = {}
         self.watched = threading.Event()
         self.url = ""
         self.frames: list[int] = []
@@ -162,9 +162,9 @@ class Broker:
             unreached=("caltech",) if body.wait_ms else (),
         )
 
-    def do_reclaim(self, user: str, body: reclaim_calls.Reclaim) -> reclaim_calls.ReclaimView:
+    def do_reclaim(self, user: str, body: owner_calls.Reclaim) -> owner_calls.ReclaimView:
         """Of a site with one reservation there that is to go."""
-        self.reclaimed[body.key] = reclaim_calls.ReclaimView(
+        self.reclaimed[body.key] = owner_calls.ReclaimView(
             key=body.key, resource=body.resource, start=body.start, end=body.end,
             reason=body.reason, waiting=(str(uuid.UUID(int=1)),), units=body.units,
         )  # fmt: skip
@@ -172,29 +172,25 @@ class Broker:
             self.reclaimed[body.key] = part_of(self.reclaimed[body.key])
         return self.reclaimed[body.key]
 
-    def do_reclaims(self, user: str, body: reclaim_calls.ListReclaims) -> reclaim_calls.Reclaims:
-        return reclaim_calls.Reclaims(reclaims=tuple(self.reclaimed.values()))
+    def do_reclaims(self, user: str, body: owner_calls.ListReclaims) -> owner_calls.Reclaims:
+        return owner_calls.Reclaims(reclaims=tuple(self.reclaimed.values()))
 
-    def do_reclaim_end(
-        self, user: str, body: reclaim_calls.ReclaimRef
-    ) -> reclaim_calls.ReclaimView:
+    def do_reclaim_end(self, user: str, body: owner_calls.ReclaimRef) -> owner_calls.ReclaimView:
         return self.reclaimed.pop(body.key)
 
-    def do_approvals(
-        self, user: str, body: approval_calls.ListApprovals
-    ) -> approval_calls.Approvals:
-        return approval_calls.Approvals(requests=(self._before_owner("pending", "", 2),))
+    def do_approvals(self, user: str, body: owner_calls.ListApprovals) -> owner_calls.Approvals:
+        return owner_calls.Approvals(requests=(self._before_owner("pending", "", 2),))
 
     def do_approval_decide(
-        self, user: str, body: approval_calls.DecideApproval
-    ) -> approval_calls.ApprovalView:
-        state: approval_calls.ApprovalState = "approved" if body.approve else "declined"
+        self, user: str, body: owner_calls.DecideApproval
+    ) -> owner_calls.ApprovalView:
+        state: owner_calls.ApprovalState = "approved" if body.approve else "declined"
         return self._before_owner(state, body.word, body.revision)
 
     def _before_owner(
-        self, state: approval_calls.ApprovalState, word: str, revision: int
-    ) -> approval_calls.ApprovalView:
-        return approval_calls.ApprovalView(
+        self, state: owner_calls.ApprovalState, word: str, revision: int
+    ) -> owner_calls.ApprovalView:
+        return owner_calls.ApprovalView(
             id=BEFORE_OWNER, revision=revision, state=state, user="ada", word=word, note="run 7",
             slots=(Want("sdsc/sp2", NOW_S, NOW_S + 3_600, 8),), since=NOW_S - 600, until=NOW_S,
         )  # fmt: skip
@@ -541,14 +537,14 @@ def serving_broker(tls: ssl.SSLContext | None = None) -> Iterator[Broker]:
         yield broker
 
 
-def part_of(view: reclaim_calls.ReclaimView) -> reclaim_calls.ReclaimView:
+def part_of(view: owner_calls.ReclaimView) -> owner_calls.ReclaimView:
     """As a site tells of a part that was reclaimed: one of each that can become of a reservation."""
-    states: tuple[tuple[reclaim_calls.ReclaimedState, str], ...] = (
+    states: tuple[tuple[owner_calls.ReclaimedState, str], ...] = (
         ("waiting", ""), ("moved", ""), ("cancelled", ""), ("gone", ""),
         ("stays", "it begins within the notice"),
     )  # fmt: skip
     reservations = tuple(
-        reclaim_calls.ReclaimedReservation(
+        owner_calls.ReclaimedReservation(
             id=str(uuid.UUID(int=number)), user="ann", start=view.start, end=view.end, units=4,
             state=state, why=why, to_start=view.end if state == "moved" else 0,
             to_resource="sdsc/onyx" if state == "moved" else "",

@@ -17,7 +17,7 @@ from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.servers.site import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
-from kalends.testing.server_thread import ServerThread
+from kalends.testing.facility import ServerThread
 
 MACHINE = "lab/box"
 OCTOBER = 1_790_812_800

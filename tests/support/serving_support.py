@@ -14,7 +14,7 @@ import aiohttp
 import msgpack
 import structlog
 
-from kalends.contract import approval_calls, calls, reclaim_calls
+from kalends.contract import calls, owner_calls
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
@@ -23,7 +23,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
-from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.contract.versions import ServerVersion, own_version
 from kalends.core.resources import ResourceInfo
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
@@ -175,29 +175,29 @@ class Deeds:
     async def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Answer:
         return calls.Bidders(bidders=())
 
-    async def reclaim(self, caller: Caller, body: reclaim_calls.Reclaim) -> calls.Answer:
+    async def reclaim(self, caller: Caller, body: owner_calls.Reclaim) -> calls.Answer:
         return self._reclaim(body.key)
 
-    async def reclaim_end(self, caller: Caller, body: reclaim_calls.ReclaimRef) -> calls.Answer:
+    async def reclaim_end(self, caller: Caller, body: owner_calls.ReclaimRef) -> calls.Answer:
         return self._reclaim(body.key)
 
-    async def reclaims(self, caller: Caller, body: reclaim_calls.ListReclaims) -> calls.Answer:
-        return reclaim_calls.Reclaims(reclaims=(self._reclaim("the-key-of-it"),))
+    async def reclaims(self, caller: Caller, body: owner_calls.ListReclaims) -> calls.Answer:
+        return owner_calls.Reclaims(reclaims=(self._reclaim("the-key-of-it"),))
 
-    def _reclaim(self, key: str) -> reclaim_calls.ReclaimView:
-        return reclaim_calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
+    def _reclaim(self, key: str) -> owner_calls.ReclaimView:
+        return owner_calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
 
-    async def approvals(self, caller: Caller, body: approval_calls.ListApprovals) -> calls.Answer:
-        return approval_calls.Approvals(requests=(self._approval("pending"),))
+    async def approvals(self, caller: Caller, body: owner_calls.ListApprovals) -> calls.Answer:
+        return owner_calls.Approvals(requests=(self._approval("pending"),))
 
     async def approval_decide(
-        self, caller: Caller, body: approval_calls.DecideApproval
+        self, caller: Caller, body: owner_calls.DecideApproval
     ) -> calls.Answer:
         return self._approval("approved" if body.approve else "declined")
 
-    def _approval(self, state: approval_calls.ApprovalState) -> approval_calls.ApprovalView:
+    def _approval(self, state: owner_calls.ApprovalState) -> owner_calls.ApprovalView:
         slots = (Want("here/one", 3_600, 7_200, 1),)
-        return approval_calls.ApprovalView(
+        return owner_calls.ApprovalView(
             id=RID, revision=1, state=state, user="ann", slots=slots, since=0, until=3_600
         )
 

@@ -68,7 +68,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Replayed(NamedTuple):
-    """Whether a replay came to the `same` end; `detail` says what differs, or what to know besides."""
+    """Whether a replay came to the `same` end; `detail` is the difference, or a remark."""
 
     same: bool
     detail: str = ""
@@ -121,7 +121,7 @@ def encode(record: RunRecord) -> bytes:
 
 
 def decode(body: bytes) -> RunRecord:
-    """Raises `InvalidInput` for what is no record, or one that was changed; `TooLarge` beyond its limit."""
+    """Raises `InvalidInput` for an invalid or a changed record; `TooLarge` beyond its limit."""
     unpacker = zlib.decompressobj()
     try:
         raw = unpacker.decompress(body, RECORD_BYTES_MAX)

@@ -8,7 +8,7 @@ from kalends.batch.place_keys import request_of_key
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.milestones import ArrayTally, Milestone
 from kalends.batch.views import over_of, view_over
-from kalends.contract.job_calls import JobView, end_words
+from kalends.contract.job_calls import JobView, end_text
 from kalends.core.job_paths import named_path
 from kalends.core.jobs import Occasion
 from kalends.notices.delivery import Delivery, one_line, utc_text
@@ -32,7 +32,7 @@ def job_delivery(machine: str, milestone: Milestone, to: str, now: int) -> Deliv
     attempt = 0 if array is not None else job.attempt
     has = _HAS[milestone.occasion] + (" again" if milestone.again else "")
     view = view_over(over_of(machine, job), whole=True) if job.over else None
-    how = _array_words(array) if array is not None else end_words(view) if view else ""
+    how = _array_words(array) if array is not None else end_text(view) if view else ""
     if goes_on(milestone):
         has, how = "could not start there, and its broker looks for another site", ""
     called = f" ({job.request.name})" if job.request.name else ""
@@ -42,7 +42,7 @@ def job_delivery(machine: str, milestone: Milestone, to: str, now: int) -> Deliv
         user=job.principal.user,
         to=to,
         subject=f"{what}{called} {has}" + (f": {how}" if how else ""),
-        text=_text(name, milestone, end_words(view) if view and not array else how),
+        text=_text(name, milestone, end_text(view) if view and not array else how),
         facts=_facts(machine, number, milestone, view),
         made_s=now,
     )

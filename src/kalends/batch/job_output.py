@@ -13,7 +13,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.kept_file import cut_line
 from kalends.batch.shepherds.launcher import Launcher
-from kalends.contract.output_calls import OUTPUT_BYTES_MAX, JobOutput
+from kalends.contract.job_calls import OUTPUT_BYTES_MAX, JobOutput
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, NotFound, Unavailable
 from kalends.core.job_paths import named_path

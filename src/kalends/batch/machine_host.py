@@ -13,7 +13,7 @@ from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.contract import job_calls as c
-from kalends.contract.output_calls import JobOutput
+from kalends.contract.job_calls import JobOutput
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.serving.auth.callers import Caller

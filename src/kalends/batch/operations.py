@@ -25,10 +25,16 @@ from kalends.batch.terminal_sessions import Seat
 from kalends.batch.views import load_of, planned_starts, present, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
-from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs
-from kalends.contract.delay_calls import FindDelays, MachineDelays
-from kalends.contract.job_moves import MovedJobs, WatchJobs
-from kalends.contract.output_calls import JobOutput, ReadOutput
+from kalends.contract.job_calls import (
+    FindDelays,
+    JobOutput,
+    MachineDelays,
+    MovedJobs,
+    ReadOutput,
+    SubmitJobs,
+    SubmittedJobs,
+    WatchJobs,
+)
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.core.limits import LISTING_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kalends.batch.machine_host import Machines
-from kalends.contract.delay_calls import DelayedJob, FindDelays, MachineDelays, StartDelays
+from kalends.contract.job_calls import DelayedJob, FindDelays, MachineDelays, StartDelays
 from kalends.core.limits import LISTING_MAX
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kalends.batch.machine_host import Machines
 from kalends.batch.queue.queue import BatchQueue
-from kalends.contract.bulk_calls import MadeJob, SubmitJobs, SubmittedJobs
+from kalends.contract.job_calls import MadeJob, SubmitJobs, SubmittedJobs
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller

@@ -11,8 +11,7 @@ from kalends.calendars.resource import KeptSlots, ResourceCalendar, unknown_reso
 from kalends.calendars.rules.access import AccessList, AccessRule, is_meant, open_access
 from kalends.calendars.rules.blackouts import Blackout, Blackouts
 from kalends.calendars.rules.owner_rules import HeadStart, OwnerRules
-from kalends.calendars.rules.usage_limits import Limit, Limits, UsageShare
-from kalends.calendars.rules.weeks import weeks
+from kalends.calendars.rules.usage_limits import Limit, Limits, UsageShare, weeks
 from kalends.calendars.unit import UnitCalendar
 
 __all__ = [

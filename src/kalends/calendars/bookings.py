@@ -55,7 +55,7 @@ def check_booking(booking: Booking, capacity: int) -> None:
 
 
 def _refuse_booking(booking: Booking, capacity: int) -> NoReturn:
-    """Raises the `InvalidInput` that tells what is wrong with a malformed booking."""
+    """Raise `InvalidInput` with the fault of a malformed booking."""
     start, end, units = booking.start, booking.end, booking.units
     check_window(start, end)
     if start < 0 or end > limits.TIME_S_MAX:

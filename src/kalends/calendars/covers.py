@@ -97,7 +97,7 @@ class _CoverSearch:
     def _deepened(
         self, moved: frozenset[int], kept: frozenset[int], number: int
     ) -> frozenset[int] | None:
-        """Return at most `number` bookings besides `moved`, none of `kept`; None if impossible."""
+        """Return at most `number` bookings in addition to `moved`, none of `kept`; None if impossible."""
         self._tries += 1
         lack = self._first_unmet(moved)
         if lack is None:

@@ -106,5 +106,5 @@ class Calendar(Protocol):
 
 
 def new_calendar(capacity: int) -> Calendar:
-    """Return an empty calendar for `capacity` units; raises `InvalidInput` for what is no capacity."""
+    """Return an empty calendar for `capacity` units; raises `InvalidInput` for another value."""
     return UnitCalendar() if type(capacity) is int and capacity == 1 else CapacityCalendar(capacity)

@@ -52,7 +52,7 @@ class Ledger(ABC):
     def book(self, booking: Booking) -> None:
         check_booking(booking, self._capacity)
         if booking.id in self._bookings:
-            raise _booked_twice(booking.id)
+            raise Conflict(f"booking {booking.id} is already in this calendar", where="id")
         self._take(booking)
         self._bookings[booking.id] = booking
         if booking.expires_ms is not None:
@@ -222,10 +222,6 @@ class Ledger(ABC):
         """Check the amounts, as part of `check`."""
 
 
-def _booked_twice(booking_id: int) -> Conflict:
-    return Conflict(f"booking {booking_id} is already in this calendar", where="id")
-
-
 def occupied(start: int, end: int, units: int, free: int) -> Conflict:
     """Return the error for a booking that finds too little free."""
     return Conflict(
@@ -236,7 +232,7 @@ def occupied(start: int, end: int, units: int, free: int) -> Conflict:
 
 
 def _refuse_search(units: int, length_s: int, not_before: int, not_after: int) -> NoReturn:
-    """Raises the `InvalidInput` that tells what is wrong with a malformed search."""
+    """Raise `InvalidInput` with the fault of a malformed search."""
     for value, where in (
         (units, "units"),
         (length_s, "length_s"),

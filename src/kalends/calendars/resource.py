@@ -42,7 +42,7 @@ NEXT_FIT_S: Final = 28 * 86_400
 
 
 class KeptSlots(NamedTuple):
-    """What a changed slot keeps: the `slots` that stand on its resource, and where it needs `more`.
+    """The part that a changed slot keeps: its `slots` on the resource; and the time of which it needs `more`.
 
     `more` is empty for a slot that lies within them, whatever else it gives back.
     """
@@ -84,7 +84,7 @@ class ResourceCalendar:
         self._hours = Windows(hours) if hours else None
 
     def resize(self, capacity: int, now_s: int) -> list[Booking]:
-        """Have `capacity` units from now on, which are enough for what is booked and not over.
+        """Have `capacity` units from now on, which are enough for all bookings that are not over.
 
         Return what is over by `now_s` and was taken off the calendar, if some of it had no room. Raises
         `Conflict` where they are not enough; then nothing has changed.

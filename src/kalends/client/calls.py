@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from kalends.client.inputs.reader_times import answer_in_zone, error_in_zone
+from kalends.client.inputs.zones import answer_in_zone, error_in_zone
 from kalends.client.transports.retry import (
     CLOSED,
     Backoff,

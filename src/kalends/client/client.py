@@ -25,7 +25,7 @@ from kalends.client.methods.notice_calls import NoticeCalls
 from kalends.client.methods.request_calls import RequestCalls
 from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
-from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
+from kalends.contract.owner_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.core.errors import error_from_problem
 from kalends.core.local_clocks import begins_day
 from kalends.core.requests import Request

@@ -7,7 +7,7 @@ peer at all, and its sender gets the missing feature. No message is sent in part
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -15,12 +15,17 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import replace
 
-from kalends.core.errors import Conflict
+from kalends.contract.versions import BASE, ServerVersion, version_in
+from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.features import MARK, Feature, Since
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.TupleType)
+
+
+SERVERS_MAX: Final = 10_000
+"""Maximum number of servers in `HeardVersions`; the oldest are dropped."""
 
 
 class FieldMark(NamedTuple):
@@ -36,6 +41,34 @@ class _Unsaid(Exception):
     def __init__(self, feature: Feature) -> None:
         super().__init__(feature.name)
         self.feature = feature
+
+
+class HeardVersions:
+    """The versions of servers that answer single calls, without a session; `ours` is our own version.
+
+    A server has the base version until it has answered, and again after it has refused a question: it may
+    have gone back to an older version.
+    """
+
+    def __init__(self, ours: ServerVersion) -> None:
+        self.ours = ours
+        self._heard: dict[str, ServerVersion] = {}
+
+    def fitted(self, url: str, question: T) -> T | Feature:
+        """Return `question` for the server at `url`, or the feature that the server lacks."""
+        return fitted(question, self.ours.features & self._heard.get(url, BASE).features)
+
+    def heard(self, url: str, status: int, headers: Mapping[str, str]) -> None:
+        """Note the version of the server at `url`, which has answered with this status and these headers."""
+        self._heard.pop(url, None)
+        if status == 400:
+            return
+        try:
+            self._heard[url] = version_in(headers)
+        except InvalidInput:
+            return
+        if len(self._heard) > SERVERS_MAX:
+            del self._heard[next(iter(self._heard))]
 
 
 def fitted(message: T, known: Collection[str]) -> T | Feature:

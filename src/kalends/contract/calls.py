@@ -23,37 +23,39 @@ from kalends.contract.agent_calls import (
     TellAgent,
     UploadAgent,
 )
-from kalends.contract.approval_calls import Approvals, ApprovalView, DecideApproval, ListApprovals
-from kalends.contract.bodies import Answer, Body
-from kalends.contract.bulk_calls import SubmitJobs, SubmittedJobs
-from kalends.contract.call_frames import Call, CallFrame, Reply, UnreadCall
-from kalends.contract.delay_calls import FindDelays, MachineDelays
+from kalends.contract.bodies import Answer, Body, Call, CallFrame, Reply, UnreadCall
 from kalends.contract.fields import WaitMs
-from kalends.contract.find_calls import Candidate, Find, Found, Obstacle, PollPoint, PollView, Price
-from kalends.contract.history_calls import HistoryPage, ReadHistory
+from kalends.contract.history_calls import HistoryPage, ReadHistory, ReadSlots, SlotPage
 from kalends.contract.job_calls import (
     ChangeJob,
+    FindDelays,
     FindGaps,
     JobNews,
+    JobOutput,
     JobRef,
     Jobs,
     JobView,
     ListJobs,
+    MachineDelays,
     MachineGaps,
     MachineLoad,
     MachinePlan,
+    MovedJobs,
     NewPlan,
+    ReadOutput,
     Replan,
     ServeNodes,
     SetPolicy,
     ShowPlan,
     ShowUsage,
     SubmitJob,
+    SubmitJobs,
     Submitted,
+    SubmittedJobs,
     UsageView,
     WatchJob,
+    WatchJobs,
 )
-from kalends.contract.job_moves import MovedJobs, WatchJobs
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
     ListNoticeAddresses,
@@ -75,10 +77,18 @@ from kalends.contract.operator_calls import (
     Reconciled,
     SiteReconciled,
 )
-from kalends.contract.output_calls import JobOutput, ReadOutput
-from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.owner_calls import (
+    Approvals,
+    ApprovalView,
+    DecideApproval,
+    ListApprovals,
+    ListReclaims,
+    Reclaim,
+    ReclaimRef,
+    Reclaims,
+    ReclaimView,
+)
 from kalends.contract.placing_calls import PlacedEnd, PlacedJob, PlaceElsewhere, PlaceJob
-from kalends.contract.reclaim_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
 from kalends.contract.request_calls import (
     Book,
     ById,
@@ -105,88 +115,31 @@ from kalends.contract.request_views import (
 )
 from kalends.contract.resource_calls import (
     CalendarView,
+    Candidate,
+    Find,
+    Found,
     ListResources,
+    Obstacle,
+    PollPoint,
+    PollView,
+    Price,
     Resources,
     ShowCalendar,
     SiteStatus,
 )
-from kalends.contract.server_calls import CallerView, Health, Nothing, Role
-from kalends.contract.slot_calls import ReadSlots, SlotPage
+from kalends.contract.server_calls import AskSitePass, CallerView, Health, Nothing, Role, SitePass
 
 __all__ = [
-    "API_VERSION",
-    "OPERATION",
-    "OPERATIONS",
-    "AgentNote",
-    "AgentRef",
-    "AgentView",
-    "Agents",
-    "Audit",
-    "AuditClaim",
-    "AuditRecord",
-    "Audited",
-    "BidderView",
-    "Bidders",
-    "Book",
-    "ById",
-    "ByKey",
-    "CalendarView",
-    "Call",
-    "CallFrame",
-    "CallerView",
-    "Candidate",
-    "Change",
-    "Changes",
-    "ClaimView",
-    "Drain",
-    "Event",
-    "Events",
-    "Find",
-    "Finish",
-    "Found",
-    "Health",
-    "ListAgents",
-    "ListBidders",
-    "ListRequests",
-    "ListResources",
-    "ListRuns",
-    "LostReservation",
-    "Nothing",
-    "Obstacle",
-    "Operation",
-    "Patience",
-    "PlaceElsewhere",
-    "PlaceJob",
-    "PlacedEnd",
-    "PlacedJob",
-    "PollPoint",
-    "PollView",
-    "Price",
-    "Reconcile",
-    "Reconciled",
-    "Reply",
-    "RequestState",
-    "RequestView",
-    "RequestViews",
-    "Requests",
-    "Resources",
-    "Role",
-    "RunRef",
-    "RunView",
-    "Runs",
-    "Scope",
-    "ShowCalendar",
-    "SiteReconciled",
-    "SiteStatus",
-    "Story",
-    "TellAgent",
-    "UnitsOut",
-    "UnreadCall",
-    "UploadAgent",
-    "WaitMs",
-    "Waiting",
-    "Watch",
-    "marked_state",
+    "API_VERSION", "OPERATION", "OPERATIONS", "AgentNote", "AgentRef", "AgentView", "Agents",
+    "Audit", "AuditClaim", "AuditRecord", "Audited", "BidderView", "Bidders", "Book", "ById",
+    "ByKey", "CalendarView", "Call", "CallFrame", "CallerView", "Candidate", "Change", "Changes",
+    "ClaimView", "Drain", "Event", "Events", "Find", "Finish", "Found", "Health", "ListAgents",
+    "ListBidders", "ListRequests", "ListResources", "ListRuns", "LostReservation", "Nothing",
+    "Obstacle", "Operation", "Patience", "PlaceElsewhere", "PlaceJob", "PlacedEnd", "PlacedJob",
+    "PollPoint", "PollView", "Price", "Reconcile", "Reconciled", "Reply", "RequestState",
+    "RequestView", "RequestViews", "Requests", "Resources", "Role", "RunRef", "RunView", "Runs",
+    "Scope", "ShowCalendar", "SiteReconciled", "SiteStatus", "Story", "TellAgent", "UnitsOut",
+    "UnreadCall", "UploadAgent", "WaitMs", "Waiting", "Watch", "marked_state",
 ]  # fmt: skip
 
 API_VERSION = 1
@@ -220,17 +173,9 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 _BROKER: tuple[Role, ...] = ("broker",)
-
-
 _SITE: tuple[Role, ...] = ("site",)
-
-
 _BOTH: tuple[Role, ...] = ("site", "broker")
-
-
 _ALL: tuple[Role, ...] = ("site", "broker", "virtual")
-
-
 _BROKER_OR_VIRTUAL: tuple[Role, ...] = ("broker", "virtual")
 
 

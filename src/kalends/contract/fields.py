@@ -13,6 +13,7 @@ from kalends.core import limits
 RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
 Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
 ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+MachineName = ResourceName
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 

@@ -1,4 +1,4 @@
-"""The calls about past jobs of a machine, one by one."""
+"""Past jobs of a machine, and past reservations of a batch system: each of them, and sums of reservations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.job_calls import MachineName
+from kalends.contract.fields import MachineName
 from kalends.core import limits
 
 PastBy = Literal["over", "submitted", "ran"]
@@ -97,3 +97,91 @@ class HistoryPage(Answer, frozen=True, kw_only=True):
     more: bool = False
     next_s: int = 0
     next_job: int = 0
+
+
+class SlotUser(Answer, frozen=True, kw_only=True):
+    """Reservations of a user in a batch system: node-seconds reserved, and used in them by jobs."""
+
+    user: str
+    slots: int
+    reserved: int
+    jobs: int
+    used: int
+
+
+class SlotProject(Answer, frozen=True, kw_only=True):
+    """What jobs used in a user's reservations for a `project`, as the batch system calls it."""
+
+    user: str
+    project: str
+    jobs: int
+    used: int
+
+
+class SlotsUsed(Answer, frozen=True, kw_only=True):
+    """Reservations in the batch system `system` that end in a period, and their use by jobs.
+
+    All jobs that ended before `read_until` (seconds UTC) are known; 0: none are. `problem` is why the
+    accounting cannot be read now.
+    """
+
+    system: str
+    users: tuple[SlotUser, ...]
+    projects: tuple[SlotProject, ...]
+    read_until: int = 0
+    problem: str = ""
+
+
+SLOT_NAME_MAX = 256
+
+
+class ReadSlots(Body, frozen=True, kw_only=True):
+    """List reservations on `machine` in its batch system that end in ``[start, end)``, by their ends.
+
+    Without `everyone`, the caller's own. `after_s` and `after_name` come from the previous page.
+    """
+
+    machine: MachineName
+    start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    everyone: bool = False
+    count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 1_000
+    after_s: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
+    after_name: Annotated[str, Meta(max_length=SLOT_NAME_MAX)] = ""
+
+
+class SlotRow(Answer, frozen=True, kw_only=True):
+    """A reservation of a batch system, by its `name` there. Times are seconds UTC.
+
+    `end` is the time of release, if that was earlier; `nodes` are its last nodes. `used` are node-seconds of
+    `jobs`, all of which have ended.
+    """
+
+    reservation: str
+    name: str
+    user: str
+    account: str
+    """The user's name in the batch system."""
+    start: int
+    end: int
+    nodes: int
+    reserved: int
+    """Node-seconds, used or not."""
+    jobs: int
+    used: int
+
+
+class SlotPage(Answer, frozen=True, kw_only=True):
+    """Some reservations. `more`: there are others, on the page of `next_s` and `next_name`.
+
+    All jobs that ended before `read_until` are known; 0: none are. `problem` is why later ones are not.
+    """
+
+    machine: str
+    system: str
+    rows: tuple[SlotRow, ...]
+    read_until: int = 0
+    problem: str = ""
+    more: bool = False
+    next_s: int = 0
+    next_name: str = ""

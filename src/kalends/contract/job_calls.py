@@ -6,23 +6,23 @@ A job is named by its machine and its number there. Users may change their own j
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.fields import Key
-from kalends.contract.slot_sums import SlotsUsed
+from kalends.contract.fields import Key, MachineName
+from kalends.contract.history_calls import SlotsUsed
 from kalends.core import identifiers as ids
 from kalends.core import limits
+from kalends.core.errors import Problem
 from kalends.core.jobs import JobNumber, JobRequest, Notify
+from kalends.core.limits import JOBS_AT_ONCE_MAX
 
-MachineName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 NodeNumbers = Annotated[
     tuple[Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)], ...],
     Meta(min_length=1, max_length=limits.LISTING_MAX),
 ]
-JobState = Literal["waiting", "running", "over"]
 
 
 class SubmitJob(Body, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class JobView(Answer, frozen=True, kw_only=True):
     refused_at: int = 0
 
 
-def end_words(job: JobView) -> str:
+def end_text(job: JobView) -> str:
     """Return how a job ended, in a few words; "" before."""
     if not job.end:
         return ""
@@ -377,3 +377,126 @@ class UsageView(Answer, frozen=True, kw_only=True):
     """Reservations that ended in ``[start, end)``."""
     slots: SlotsUsed | None = None
     """Reservations in the batch system behind the resource, if there is one, and their use by jobs."""
+
+
+class FindDelays(Body, frozen=True, kw_only=True):
+    """Which waiting jobs a reservation of `nodes` nodes for `length_s` would delay, at each of `starts`."""
+
+    machine: MachineName
+    nodes: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+    length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+    starts: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)], ...],
+        Meta(min_length=1, max_length=limits.PRICED_STARTS_MAX),
+    ]
+
+
+class DelayedJob(Answer, frozen=True, kw_only=True):
+    """A job of the caller's own that would start `later_s` later."""
+
+    job: int
+    later_s: int
+
+
+class StartDelays(Answer, frozen=True, kw_only=True):
+    """The delays by a reservation at `start`: the number of `jobs`, and the longest delay, `longest_s`.
+
+    -1 jobs: the reservation does not fit there. `own` are the caller's jobs.
+    """
+
+    start: int
+    jobs: int = 0
+    longest_s: int = 0
+    own: tuple[DelayedJob, ...] = ()
+
+
+class MachineDelays(Answer, frozen=True, kw_only=True):
+    """Delays as of `made_at`, if all jobs run to their limits and no more are submitted."""
+
+    made_at: int
+    starts: tuple[StartDelays, ...]
+
+
+class SubmitJobs(Body, frozen=True, kw_only=True):
+    """Put `jobs` into the queue of `machine`, in this order; answered once they are durable.
+
+    Stops at the first job that is refused; the jobs before it are submitted. If the call is repeated with the
+    same `key`, jobs are looked up by their places, and not submitted again. `first` is the place of the first
+    job, if the call continues a longer list.
+    """
+
+    key: Key
+    machine: MachineName
+    first: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+    jobs: Annotated[tuple[JobRequest, ...], Meta(min_length=1, max_length=JOBS_AT_ONCE_MAX)]
+
+
+class MadeJob(Answer, frozen=True, kw_only=True):
+    """A submitted job; for an array of `count` jobs it is the first."""
+
+    machine: str
+    job: int
+    count: int = 1
+
+
+class SubmittedJobs(Answer, frozen=True, kw_only=True):
+    """The submitted jobs, `made`, in order; `refused` is why the next was not submitted (None: all were)."""
+
+    made: tuple[MadeJob, ...]
+    refused: Problem | None = None
+
+
+class WatchJobs(Body, frozen=True, kw_only=True):
+    """Wait for a change of any of the caller's jobs on `machine`, for at most `wait_ms`.
+
+    `life` and `after` come from the previous answer. Without them, or if the site no longer knows the changes
+    since, the answer comes at once, with `skipped`.
+    """
+
+    machine: MachineName
+    life: Annotated[str, Meta(max_length=64)] = ""
+    after: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+    wait_ms: Annotated[int, Meta(ge=0, le=120_000)] = 0
+
+
+class MovedJobs(Answer, frozen=True, kw_only=True):
+    """The caller's changed jobs, each once and as it is now, in order of their last changes; no predictions.
+
+    `skipped`: others may also have changed, so list all jobs; later changes follow from `life` and `after`.
+    """
+
+    machine: str
+    life: str
+    after: int
+    jobs: tuple[JobView, ...] = ()
+    skipped: bool = False
+
+
+OUTPUT_BYTES_MAX: Final = 256 * 1024
+"""Maximum bytes of output in one answer; longer output is read in pieces."""
+
+
+class ReadOutput(Body, frozen=True, kw_only=True):
+    """Read the output of a job from byte `offset` on; wait up to `wait_ms` for more while it runs.
+
+    `attempt` is the number of an attempt; 0: the last.
+    """
+
+    machine: MachineName
+    job: JobNumber
+    stream: Literal["output", "error"] = "output"
+    offset: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+    wait_ms: Annotated[int, Meta(ge=0, le=120_000)] = 0
+    attempt: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+
+
+class JobOutput(Answer, frozen=True, kw_only=True):
+    """A piece of output: `data` begins at `offset`. `ended`: there will be no more.
+
+    `attempt` is the attempt that wrote it; 0 if all attempts write to one file of the user.
+    """
+
+    data: bytes
+    offset: int
+    ended: bool = False
+    attempt: int = 0

@@ -165,7 +165,7 @@ class Hello(Message, frozen=True, kw_only=True):
 
 
 class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a store was: a life of it, and its position then. A site, or a register, tells it to others.
+    """The progress of a store: a life of it, and its position then. Sites and registers send it to others.
 
     `proof` is of whose store it is (`kalends.contract.proofs`): others can show it, and make none up.
     """
@@ -201,13 +201,13 @@ class Known(Message, frozen=True, kw_only=True):
 
 
 class Compare(Message, frozen=True, kw_only=True):
-    """`after` is the last request of the page before; "" begins anew."""
+    """`after` is the last request of the page before; "" begins again."""
 
     after: RequestId | Literal[""] = ""
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a site keeps of one request: a promise, a reservation, or what became of it."""
+    """A site's record of one request: a promise, a reservation, or its end."""
 
     rid: RequestId
     att: Attempt
@@ -478,7 +478,7 @@ class Dispatch(Message, frozen=True, kw_only=True):
 
 
 class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What came of an agent's visit at one site.
+    """The result of an agent's visit at one site.
 
     `held` is in order of preference. `code` is "ok" when the script chose; any other says why the
     site's default chose instead (`detail`, and the `line` of the script where that is known).
@@ -603,7 +603,7 @@ class OwnerAsk(Message, frozen=True, kw_only=True):
 
 
 class OwnerSays(Message, frozen=True, kw_only=True):
-    """How a request stands with the owner of `resources`: the answer to `OwnerAsk`, and told when it changes.
+    """The owner's decision about `resources` of a request: the answer to `OwnerAsk`, and sent at changes.
 
     "pending": the owner may think until `until`. "approved": it may be promised. "declined", with the
     owner's `word`, or "lapsed", without one: it never will be. "lost": what is asked about is not held.
@@ -634,7 +634,7 @@ class Recall(Message, frozen=True, kw_only=True):
 
 
 class Give(Message, frozen=True, kw_only=True):
-    """What was held goes to the older request; this one stays in line, by its own stamp."""
+    """The held slots go to the older request; this one stays in line, by its own stamp."""
 
     rid: RequestId
     att: Attempt
@@ -643,7 +643,7 @@ class Give(Message, frozen=True, kw_only=True):
 
 
 class Grant(Message, frozen=True, kw_only=True):
-    """As `Visited` for a visit that has waited; `held` numbers its wants."""
+    """The answer, like `Visited`, to a visit that has waited; `held` numbers its wants."""
 
     rid: RequestId
     att: Attempt
@@ -769,7 +769,7 @@ register has forgotten."""
 
 
 class StartSays(Message, frozen=True, kw_only=True):
-    """What the register says about the start of `rid`; `at` is where it has started, if that is known.
+    """The register's decision about the start of `rid`; `at` is the place where it has started, if known.
 
     It is said to whoever asks, and to the other sites once it has started somewhere. `parts` are all those of
     a job in step, in their order, which start `in_ms` milliseconds from now.
@@ -828,7 +828,7 @@ class MemberBidder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
 
 class Refer(Message, frozen=True, kw_only=True):
-    """Which `count` of these members are to be asked for a place for a job? Nothing is asked of them yet."""
+    """A question: which `count` of these members to ask for a place for a job. They are not asked yet."""
 
     rid: RequestId
     att: Attempt
@@ -993,7 +993,7 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """As `FrameToSite`, the other way; `mark` is said once a register has been welcomed."""
+    """A frame like `FrameToSite`, the other way; `mark` is sent once a register has been welcomed."""
 
     v: Literal[2]
     source: SiteName

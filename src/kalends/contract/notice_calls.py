@@ -29,7 +29,7 @@ class ChangeByOthers(Answer, frozen=True, kw_only=True):
     was: tuple[Want, ...] = ()
 
 
-def made_words(changed: ChangeByOthers) -> str:
+def made_text(changed: ChangeByOthers) -> str:
     """Return a change of a request, and its author, in a few words."""
     if changed.made == "cancelled":
         return f"by {changed.by}"

@@ -10,9 +10,9 @@ from kalends.contract.bodies import Answer, Body
 from kalends.contract.fields import EndWord, Key, RequestId, TimeS, WaitMs
 from kalends.core import identifiers as ids
 from kalends.core import limits
+from kalends.core.attributes import PlacePreference
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
-from kalends.core.place_preferences import PlacePreference
 from kalends.core.requests import Attribute
 from kalends.core.scripts import ScriptSource
 

@@ -6,7 +6,7 @@ from datetime import UTC
 from typing import Any, Final, Literal
 
 from kalends.contract.bodies import Answer, NotebookForm
-from kalends.contract.notice_calls import ChangeByOthers, made_words
+from kalends.contract.notice_calls import ChangeByOthers, made_text
 from kalends.contract.placing_calls import PlacedJob
 from kalends.core.durations import format_duration
 from kalends.core.errors import Problem
@@ -126,7 +126,7 @@ class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
 
 def marked_state(view: RequestView) -> str:
     """Return the state, with the last change by others in a few words."""
-    return f"{view.state} ({made_words(view.changed)})" if view.changed is not None else view.state
+    return f"{view.state} ({made_text(view.changed)})" if view.changed is not None else view.state
 
 
 class RequestViews(tuple[RequestView, ...], NotebookForm):

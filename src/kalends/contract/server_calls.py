@@ -1,10 +1,13 @@
-"""Calls about a server itself, and about who calls it."""
+"""Calls about a server itself, its caller, and passes: a broker's tokens for its users at its sites."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
+from kalends.core import identifiers as ids
 
 
 class Nothing(Body, frozen=True, kw_only=True):
@@ -42,3 +45,30 @@ class CallerView(Answer, frozen=True, kw_only=True):
     audiences: tuple[str, ...] = ()
     expires_at: int = 0
     now: int
+
+
+class AskSitePass(Body, frozen=True, kw_only=True):
+    """Ask for the address of `site`, and a token that is valid only there."""
+
+    site: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
+
+
+class SitePass(Answer, frozen=True, kw_only=True):
+    """The pass of one user for `site`, at `url`.
+
+    `token` names the user as the broker knows them, with the scope ``use``, and is valid only at that site,
+    until `expires_at`; `now` is the time of the broker's clock (seconds UTC). `id` is in the audit logs of
+    both servers. Without `token` the broker gives no pass, for the reason `why`.
+    """
+
+    site: str
+    url: str
+    token: str = ""
+    id: str = ""
+    expires_at: int = 0
+    now: int = 0
+    why: str = ""
+
+    def __repr__(self) -> str:
+        # The token stays out of logs and tracebacks.
+        return f"SitePass(site={self.site!r}, url={self.url!r}, id={self.id!r})"

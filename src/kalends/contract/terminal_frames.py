@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from kalends.contract.job_calls import MachineName
+from kalends.contract.fields import MachineName
 from kalends.core.errors import Problem
 from kalends.core.jobs import JobNumber
 

@@ -22,9 +22,6 @@ class Interval(NamedTuple):
     def overlaps(self, other: Interval) -> bool:
         return self.start < other.end and other.start < self.end
 
-    def contains(self, other: Interval) -> bool:
-        return self.start <= other.start and other.end <= self.end
-
 
 class Moment(NamedTuple):
     """The present on two clocks: durations use `monotonic_ms`, slot times `wall_ms`.

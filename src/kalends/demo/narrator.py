@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo
 from kalends.cli import timeline
 from kalends.cli.console import output, screen
 from kalends.cli.jobs import shown_jobs
-from kalends.cli.requests import find, words
+from kalends.cli.requests import find, request_texts
 from kalends.cli.requests.lookups import story_lines
+from kalends.contract.calendar_steps import TimeGrid, grid
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
 from kalends.core.intervals import Interval
-from kalends.demo.calendar_drawing import draw_all
 from kalends.demo.facility import MACHINE, Facility
 from kalends.demo.one_job import LIMIT_S, LINE, NODES, JobSeen
 from kalends.demo.story import DURATION, TEXT, UNITS
@@ -52,7 +52,7 @@ class TextTeller:
             "Book all three, or none",
             f"kalends book '{TEXT}' --for {DURATION} --note '{view.note}'",
         )
-        for line in words.request_lines(view, self._zone):
+        for line in request_texts.request_lines(view, self._zone):
             output.say(line)
 
     def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
@@ -79,7 +79,7 @@ class TextTeller:
 
     def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
         self._step("Cancel it", f"kalends cancel {short_id(view.id)}")
-        for line in words.request_lines(view, self._zone):
+        for line in request_texts.request_lines(view, self._zone):
             output.say(line)
         output.say("")
         output.say("Free again at that time:")
@@ -195,3 +195,53 @@ def program() -> str:
     if found is not None and (not beside.exists() or Path(found).samefile(beside)):
         return "kalends"
     return shlex.quote(os.path.relpath(beside) if beside.exists() else sys.argv[0])
+
+
+def draw_all(
+    views: Sequence[CalendarView],
+    zone: ZoneInfo,
+    *,
+    width: int,
+    glyphs: dict[timeline.State, str],
+    mark: Interval | None = None,
+    pointer: str = "^",
+) -> list[timeline.Line]:
+    """Return the `views` drawn within `width` characters, each with its own scale, and one legend.
+
+    `mark` is pointed at below each.
+    """
+    lines: list[timeline.Line] = []
+    legend: timeline.Line = []
+    for view in views:
+        drawn = timeline.draw(view, zone, width=width, glyphs=glyphs)
+        first = next(n for n, line in enumerate(drawn) if line[0][0].startswith("one column"))
+        lines += [[(_title(view), "")], *drawn[:first]]
+        if mark is not None:
+            lines.append([(_pointed(view, mark, width, pointer), "")])
+        scale, *entries = (piece for line in drawn[first:] for piece in line)
+        lines += [[scale], [("", "")]]
+        for at in range(0, len(entries), 3):  # A gap, a sign, and what it means.
+            legend += entries[at : at + 3] if entries[at + 1] not in legend else []
+    legend = legend[1:]  # Nothing stands before it in its line.
+    return [*lines, legend]
+
+
+def _title(view: CalendarView) -> str:
+    resource = view.resource
+    units = "1 unit" if resource.capacity == 1 else f"{resource.capacity} units"
+    hours = f", open {resource.hours}" if resource.hours else ""
+    return f"{resource.name}  {units}{hours}"
+
+
+def _pointed(view: CalendarView, mark: Interval, width: int, pointer: str) -> str:
+    """Return a line that points at the columns of `mark`."""
+    margin = len(str(view.resource.capacity)) + 1
+    drawn = grid(view, max(width - margin - 1, 10))
+    signs = "".join(_signs(drawn, mark, pointer))
+    return f"{' ' * margin}{signs.rstrip()} yours"
+
+
+def _signs(grid: TimeGrid, mark: Interval, pointer: str) -> Iterator[str]:
+    for column in range(len(grid.columns)):
+        start = grid.start + column * grid.column_s
+        yield pointer if Interval(start, start + grid.column_s).overlaps(mark) else " "

@@ -47,9 +47,9 @@ class JobBooking(NamedTuple):
     nodes: int
 
 
-def job_bookings(now_s: int, grain_s: int, seed: int = SEED) -> list[JobBooking]:
+def job_bookings(now_s: int, grain_s: int) -> list[JobBooking]:
     """Return the jobs that run when the demo begins or start within a day of it, in order of start."""
-    ran = [(job.start_s, job.end_s, job.nodes) for job in days_of_jobs(seed)]
+    ran = [(job.start_s, job.end_s, job.nodes) for job in days_of_jobs(SEED)]
     instant_s = full_at(ran)
     begin_s = align_up(now_s + LEAD_S, grain_s)
     moved = (

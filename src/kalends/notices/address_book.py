@@ -1,19 +1,51 @@
-"""Addresses for a user's notices: by the owner's rules and the user's choice."""
+"""Addresses for a user's notices: by the owner's rules and the user's choice; networks of webhooks."""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from kalends.core.errors import InvalidInput, NotAllowed
-from kalends.notices.reachable import OpenNets
-from kalends.rim.web_addresses import is_loopback, is_odd_number
+from kalends.rim.web_addresses import Address, is_loopback, is_odd_number, unwrapped
 from kalends.serving.configuration import ANY_HOST, MAIL_ADDRESS, NoticeRules
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class AddressClosed(OSError):
+    """A name of a webhook leads only to addresses that may not be called."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"{host} leads to a private address, which webhook_networks does not list")
+
+
+def is_public(address: Address) -> bool:
+    """Return whether an address, and the IPv4 address that may be wrapped in it, are on the public net."""
+    found = unwrapped(address)
+    if isinstance(found, ipaddress.IPv6Address) and found.teredo is not None:
+        return False
+    return found.is_global and not found.is_multicast
+
+
+class OpenNets:
+    """The networks in which webhooks may be called: the public one, and those that the owner lists."""
+
+    def __init__(self, networks: Iterable[str]) -> None:
+        self._networks: list[Network] = [ipaddress.ip_network(each) for each in networks]
+
+    def allow(self, host: str, address: str) -> bool:
+        """Return whether `host` may be called at `address`, which it leads to."""
+        found = ipaddress.ip_address(address.partition("%")[0])
+        if is_public(found) or any(found in network for network in self._networks):
+            return True
+        return is_loopback(host) and found.is_loopback
+
 
 HTTPS_PORT: Final = 443
 
-Place = tuple[str, int]
+HostAndPort = tuple[str, int]
 """Host and port."""
 
 
@@ -145,7 +177,7 @@ class AddressBook:
         )
 
 
-def _place(url: str, default_port: int) -> Place:
+def _place(url: str, default_port: int) -> HostAndPort:
     """Return host, without a dot at its end, and port of a URL; raises `ValueError` for no port."""
     parts = urlsplit(url)
     return ((parts.hostname or "").rstrip("."), default_port if parts.port is None else parts.port)

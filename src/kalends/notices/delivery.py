@@ -15,9 +15,9 @@ MAIL: Final = "mail"
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be told to `user` at the address `to`: ``name@host``, or the URL of a webhook.
+    """A text for `user` at the address `to`: ``name@host``, or the URL of a webhook.
 
-    Receivers drop by `id` what arrives twice. `facts` is for programs what `text` is for people. `made_s` is
+    Receivers drop repeated ones by `id`. `facts` is `text` for programs. `made_s` is
     in seconds UTC.
     """
 

@@ -31,7 +31,7 @@ class StoredDeliveries(NamedTuple):
 
 
 def store_delivery(connection: sqlite3.Connection, delivery: Delivery) -> None:
-    """Within the caller's transaction."""
+    """Store `delivery` within the caller's transaction."""
     connection.execute(
         "insert or replace into letter (id, body) values (?, ?)",
         (delivery.id, msgspec.msgpack.encode(delivery)),
@@ -39,7 +39,7 @@ def store_delivery(connection: sqlite3.Connection, delivery: Delivery) -> None:
 
 
 def remove_deliveries(connection: sqlite3.Connection, done: DeliveriesDone) -> None:
-    """Within the caller's transaction."""
+    """Remove deliveries within the caller's transaction."""
     connection.executemany("delete from letter where id = ?", [(each,) for each in done.ids])
 
 

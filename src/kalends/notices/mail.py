@@ -15,7 +15,7 @@ import aiosmtplib
 
 from kalends.core.errors import InvalidInput
 from kalends.notices.delivery import Delivery, FailedTry, delivery_id, one_line
-from kalends.notices.secret_file import read_secret
+from kalends.rim.private_files import read_secret
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import MAIL_ADDRESS, NoticeRules
 

@@ -155,7 +155,7 @@ class Notifier:
         return self._outbox is not None and len(self._outbox) < self._terms.waiting_max
 
     def lose(self, notice: str, why: str, *, said: bool = True) -> None:
-        """Nobody will get the notice with this id; it is `said` in the log."""
+        """Count the loss of the notice with this id, and log it if `said`."""
         self._count.labels("lost").inc()
         if said:
             self._logger.warning("notice_lost", notice=notice, reason=why)

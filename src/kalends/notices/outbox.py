@@ -40,7 +40,7 @@ class OutboxTerms(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Nobody will get this delivery; `first` of its kind, so that it is worth a line in the log."""
+    """A delivery that is given up; if it is the `first` of its kind, it is worth a line in the log."""
 
     delivery: Delivery
     why: str
@@ -49,7 +49,7 @@ class Loss(NamedTuple):
 
 @dataclass(slots=True)
 class OutboxEffects:
-    """What is to be done: first `kept` is to be stored."""
+    """Effects to carry out: first `kept` must be stored."""
 
     kept: list[Delivery] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Outbox:
         return taken
 
     def post(self, delivery: Delivery, now: int) -> None:
-        """Take a delivery, or drop it where there are too many; one that is here already changes nothing."""
+        """Take a delivery, or drop it if there are too many; one that is here already changes nothing."""
         line = self._way(delivery).line_of(delivery)
         if delivery.id in self._unstored or (line is not None and delivery.id in line.deliveries):
             return
@@ -233,7 +233,7 @@ class Outbox:
                 self._effects.ways[_address_of(way, line)] = ""
 
     def _give_up_old(self, way: Way, now: int) -> None:
-        """Give up what is too old to be told, also without another try: there is no way."""
+        """Give up deliveries that are too old, also without another try: there is no way."""
         for line in list(way.silent()):
             for delivery in line.take_old(now - self._terms.give_up_s):
                 self._effects.done.append(delivery.id)
@@ -254,13 +254,13 @@ class Outbox:
         self._effects.lost.append(Loss(delivery, why, first))
 
     def _pause_s(self, tries: int) -> int:
-        """Return how long to wait after so many tries; by chance up to half as much again."""
+        """Return the wait after this number of tries; by chance up to half as much again."""
         pause_s = min(self._terms.pause_s << min(tries - 1, 20), self._terms.pause_s_max)
         return pause_s + int(pause_s * self._chance() / 2)
 
 
 def _address_of(way: Way, line: DeliveryLine) -> str:
-    """Return how an operator is told of it: the address itself may hold a secret of its user."""
+    """Return the address as operators see it: the address itself may hold a secret of its user."""
     return f"an address of {line.user} at {way.name}"
 
 

@@ -87,7 +87,7 @@ class DeliveryLine:
 
 @dataclass(slots=True)
 class Way:
-    """What is in the way of one of its deliveries may be in the way of all."""
+    """A way of deliveries: an obstacle to one of them may be one to all."""
 
     name: str
     lines: dict[tuple[str, str], DeliveryLine] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Way:
                 yield line
 
     def answered(self, now: int) -> bool:
-        """The way is free; return whether it was not. Who has met it blocked may try again at once."""
+        """The way is free; return whether it was not. Blocked users may try again at once."""
         if not self.pause.failures:
             return False
         self.pause = Pause()

@@ -12,12 +12,11 @@ import aiohttp
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.notices.address_book import AddressBook
+from kalends.notices.address_book import AddressBook, AddressClosed, OpenNets
 from kalends.notices.delivery import Delivery, FailedTry, delivery_id
-from kalends.notices.reachable import AddressClosed, OpenNets
-from kalends.notices.secret_file import read_secret
+from kalends.rim.private_files import read_secret
 from kalends.rim.webhook_signatures import secret_bytes, signed_headers
-from kalends.serving.auth.guarded_resolver import GuardedResolver
+from kalends.serving.auth.addresses import GuardedResolver
 from kalends.serving.configuration import NoticeRules
 
 FOR_NOW: Final = frozenset({408, 425, 429})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kalends.calendars import ResourceCalendar, unknown_resource
-from kalends.contract import approval_calls, calls, reclaim_calls
+from kalends.contract import calls, owner_calls
 from kalends.core import limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
@@ -151,9 +151,7 @@ class SiteOperations:
             await engine.called(lambda participant, now: participant.recovery.go_on())
         return calls.Reconciled(recovering=engine.participant.recovery.recovering, at_risk=at_risk)
 
-    async def reclaim(
-        self, caller: Caller, body: reclaim_calls.Reclaim
-    ) -> reclaim_calls.ReclaimView:
+    async def reclaim(self, caller: Caller, body: owner_calls.Reclaim) -> owner_calls.ReclaimView:
         """Answers once it is durable: from then on nothing new is taken there."""
         engine = self._site.engine()
         return await engine.called(
@@ -161,29 +159,27 @@ class SiteOperations:
         )
 
     async def reclaim_end(
-        self, caller: Caller, body: reclaim_calls.ReclaimRef
-    ) -> reclaim_calls.ReclaimView:
+        self, caller: Caller, body: owner_calls.ReclaimRef
+    ) -> owner_calls.ReclaimView:
         """The reclaim as it was when it was withdrawn."""
         engine = self._site.engine()
         return await engine.called(
             lambda participant, now: participant.reminders.end(body.key, now)
         )
 
-    def reclaims(self, caller: Caller, body: reclaim_calls.ListReclaims) -> reclaim_calls.Reclaims:
-        return reclaim_calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
+    def reclaims(self, caller: Caller, body: owner_calls.ListReclaims) -> owner_calls.Reclaims:
+        return owner_calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
 
-    def approvals(
-        self, caller: Caller, body: approval_calls.ListApprovals
-    ) -> approval_calls.Approvals:
+    def approvals(self, caller: Caller, body: owner_calls.ListApprovals) -> owner_calls.Approvals:
         pending = self._site.engine().participant.wing(OwnerApproval).pending()
         views = (_approval_view(stake, petition) for stake, petition in pending)
-        return approval_calls.Approvals(
+        return owner_calls.Approvals(
             requests=tuple(sorted(views, key=lambda view: (view.until, view.id)))
         )
 
     async def approval_decide(
-        self, caller: Caller, body: approval_calls.DecideApproval
-    ) -> approval_calls.ApprovalView:
+        self, caller: Caller, body: owner_calls.DecideApproval
+    ) -> owner_calls.ApprovalView:
         """Answers once the word is durable."""
         by = caller.principal.user
         stake, petition = await self._site.engine().called(
@@ -216,8 +212,8 @@ class SiteOperations:
         return calendar
 
 
-def _approval_view(stake: Stake, petition: Petition) -> approval_calls.ApprovalView:
-    return approval_calls.ApprovalView(
+def _approval_view(stake: Stake, petition: Petition) -> owner_calls.ApprovalView:
+    return owner_calls.ApprovalView(
         id=stake.rid,
         revision=petition.revision,
         state=petition.state,

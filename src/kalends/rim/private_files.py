@@ -1,4 +1,4 @@
-"""Files that hold a secret: checks of owner and rights, and writing."""
+"""Files that hold a secret: checks of owner and rights, reading and writing."""
 
 from __future__ import annotations
 
@@ -89,3 +89,24 @@ def replace(path: Path, content: bytes, mode: int = PRIVATE) -> None:
         raise InvalidInput(
             f"the file cannot be written: {error.strerror}", where=str(path)
         ) from error
+
+
+SECRET_BYTES_MAX: Final = 4_096
+
+
+def read_secret(path: Path, where: str) -> str:
+    """Return the text in `path`; raises `InvalidInput` if it cannot be read, or others can read it."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(SECRET_BYTES_MAX + 1)
+        text = content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"cannot read {path}: {getattr(error, 'strerror', '') or 'it is not text'}",
+            where=where,
+            remedy="name a file that this server may read",
+        ) from error
+    check_private(path, where)
+    if len(content) > SECRET_BYTES_MAX:
+        raise InvalidInput(f"{path} is too long for a secret", where=where)
+    return text.strip()

@@ -1,7 +1,11 @@
-"""Refusal of redirects, so that a server cannot send the caller's rights to another server."""
+"""Additions to aiohttp: refusal of redirects, and the headers of the answer that opened a socket.
+
+Without the refusal, a server could send the caller's rights to another server.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import aiohttp
@@ -31,3 +35,9 @@ async def _refuse(
     params: aiohttp.TraceRequestRedirectParams,
 ) -> None:
     raise RedirectRefused(params.response.status)
+
+
+def answer_headers(socket: aiohttp.ClientWebSocketResponse[bool]) -> Mapping[str, str]:
+    """Return the headers of the answer that opened `socket`."""
+    # aiohttp stores the answer without a public name.
+    return socket._response.headers

@@ -28,9 +28,9 @@ from kalends.serving.http.application import build_application, caller_of
 from kalends.serving.http.problem_answers import refused_session
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
-from kalends.serving.http.server_answers import answer_to
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
+from kalends.serving.pending_replies import answer_to
 from kalends.virtual_sites.manager import bidders_of, referred
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard

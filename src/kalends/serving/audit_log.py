@@ -20,7 +20,7 @@ import msgspec
 
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.calls import OPERATIONS, Operation
-from kalends.contract.pass_calls import SitePass
+from kalends.contract.server_calls import SitePass
 from kalends.core.errors import KalendsError, LimitExceeded
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.callers import Caller
@@ -244,11 +244,8 @@ def _about(body: Body) -> dict[str, object]:
     job = found["job"]
     if isinstance(job, JobRequest):
         found["job"] = {name: _short(getattr(job, name)) for name in ABOUT_JOB}
-    return {name: _short(value) for name, value in found.items() if _is_said(value)}
-
-
-def _is_said(value: object) -> bool:
-    return value != "" and isinstance(value, str | int | dict)
+    said = {name: value for name, value in found.items() if isinstance(value, str | int | dict)}
+    return {name: _short(value) for name, value in said.items() if value != ""}
 
 
 def _short(value: object) -> object:

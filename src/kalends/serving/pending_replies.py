@@ -1,6 +1,6 @@
-"""Callers without a session, each waiting for one message of a protocol machine.
+"""Questions of servers without a session: callers that wait for an answer, and answers to such questions.
 
-Each has a separate source, to which the machine's messages go. No session has such a name.
+Each caller has a separate source, to which the protocol machine's messages go. No session has such a name.
 """
 
 from __future__ import annotations
@@ -10,8 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from aiohttp import web
+
+from kalends.contract import codec
+from kalends.contract.agreement import fitted
 from kalends.contract.messages import Message
-from kalends.core.errors import KalendsError
+from kalends.contract.versions import version_in
+from kalends.core.errors import Conflict, KalendsError
+from kalends.core.features import Feature
+from kalends.serving.http.application import version_of
 
 
 class Waiter(NamedTuple):
@@ -60,3 +67,19 @@ class Waiters:
         """Give up all waiting callers; none gets an answer."""
         for source in self._answers:
             self.refuse(source, error)
+
+
+def answer_to(request: web.Request, message: Message) -> web.Response:
+    """Return `message` as the whole body, reduced to the features that the asking server knows.
+
+    Raises `InvalidInput` if the list of its features is unclear, and `Conflict` if it lacks one that this
+    answer needs.
+    """
+    theirs = version_in(request.headers)
+    said = fitted(message, version_of(request).features & theirs.features)
+    if isinstance(said, Feature):
+        raise Conflict(
+            f"{theirs}, the asking server, knows nothing of {said.words}",
+            remedy="upgrade the server that asks",
+        )
+    return web.Response(body=codec.encode_msgpack(said), content_type=codec.MSGPACK)

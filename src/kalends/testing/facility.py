@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 import structlog
@@ -31,7 +32,6 @@ from kalends.serving.configuration import Configuration, configuration_of
 from kalends.serving.http.runner import Listener, Service, listen
 from kalends.serving.logs import hide_secrets
 from kalends.testing.clock import MovableClock
-from kalends.testing.server_thread import ServerThread
 
 ANY_PORT: Final = "127.0.0.1:0"
 OPERATOR: Final = "operator"
@@ -268,3 +268,38 @@ def _log_by_logging() -> None:
             wrapper_class=structlog.stdlib.BoundLogger,
             logger_factory=structlog.stdlib.LoggerFactory(),
         )
+
+
+T = TypeVar("T")
+
+
+class ServerThread:
+    """A thread that runs work until `stop`; timers are due by `monotonic_s`."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._loop = _ClockedLoop(monotonic_s)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="kalends-testing", daemon=True
+        )
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work`, which begins after every timer that is due now."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        self.run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _ClockedLoop(asyncio.SelectorEventLoop):
+    """Wake the loop by a call from another thread, so that it checks its timers by `time`."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+        super().__init__()
+
+    def time(self) -> float:
+        return self._monotonic_s()

@@ -21,9 +21,8 @@ from kalends.contract.paths import MEMBERS_PATH, SESSION_PATH, WHY_HEADER
 from kalends.contract.versions import VERSION_HEADERS
 from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
-from kalends.rim.handshakes import answer_headers
 from kalends.rim.proxies import proxy_url
-from kalends.rim.redirects import refused_redirects
+from kalends.rim.redirects import answer_headers, refused_redirects
 from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.http.application import (
     check_server,

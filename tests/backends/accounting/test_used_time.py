@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from kalends.backends.records import FinishedJob, ListFinishedJobs
-from kalends.contract.slot_calls import SlotRow
-from kalends.contract.slot_sums import SlotsUsed
+from kalends.contract.history_calls import SlotRow, SlotsUsed
 from tests.backends.conformance.owners import CLUSTER, Owners
 from tests.backends.conformance.system_at_hand import time_passes, until
 

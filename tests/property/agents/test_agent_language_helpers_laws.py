@@ -12,9 +12,9 @@ from tests import effort
 from tests.agent_language_world import never
 
 from kalends.agents.language.clocks import ZoneClock, clock_helpers, clock_minutes, date_of
+from kalends.agents.language.helpers import slot_helpers
 from kalends.agents.language.intervals import between, merged, overlap
 from kalends.agents.language.meter import Meter
-from kalends.agents.language.slots import slot_helpers
 
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted).map(tuple), max_size=12

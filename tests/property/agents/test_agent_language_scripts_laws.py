@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests import effort
 from tests.agent_language_world import Author, performed
 
-from kalends.agents.language.checker import violations_of
-from kalends.agents.language.compiler import Rejected, compile_script
+from kalends.agents.language.checker import parsed
+from kalends.agents.language.policy import Rejected, compile_script
 
 DATA: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-10, 10) | st.sampled_from(["x", "y", "abc"]),
@@ -56,7 +56,7 @@ def plain(value: Any) -> Any:
 def test_a_script_comes_to_a_defined_end_the_same_twice_and_the_one_of_python(
     source: str, values: list[Any], counts: dict[str, Any]
 ) -> None:
-    assert violations_of(source) == ()
+    assert parsed(source)[1] == ()
     first = performed(source, copy.deepcopy([values, counts]))
     code = marshal.dumps(compile_script(source))
     second = performed(source, copy.deepcopy([values, counts]), code=code)
@@ -78,8 +78,8 @@ def test_a_script_comes_to_a_defined_end_the_same_twice_and_the_one_of_python(
 @given(st.text(max_size=200) | st.text("()[]{}:=,.'\"\\ \n\tabf0x1#@*-", max_size=300))
 @settings(max_examples=effort.examples(400))
 def test_any_text_is_checked_without_an_exception(source: str) -> None:
-    found = violations_of(source)
-    assert found == violations_of(source)
+    found = parsed(source)[1]
+    assert found == parsed(source)[1]
     assert all(violation.line >= 1 and violation.column >= 1 for violation in found)
     assert all(violation.detail.isprintable() for violation in found)
 
@@ -92,7 +92,7 @@ def test_a_damaged_script_is_refused_or_compiled_and_no_more(
     start = data.draw(st.integers(0, len(source)))
     end = data.draw(st.integers(start, min(len(source), start + 10)))
     text = source[:start] + data.draw(st.text("()[]{}:=,.'\\ \n_*@!\0é", max_size=4)) + source[end:]
-    found = violations_of(text)
+    found = parsed(text)[1]
     if found:
         with pytest.raises(Rejected) as rejected:
             compile_script(text)

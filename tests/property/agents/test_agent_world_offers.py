@@ -9,9 +9,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from tests import effort
 
+from kalends.agents.world.common_starts import kept
 from kalends.agents.world.feasible_starts import evenly, least_free
 from kalends.agents.world.offers import Offer, offered, offers
-from kalends.agents.world.start_sample import kept
 from kalends.agents.world.visible_calendar import Shown
 from kalends.core.progressions import Beat
 from kalends.core.resources import ResourceInfo, Slot

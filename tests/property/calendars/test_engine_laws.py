@@ -119,7 +119,7 @@ class SlowTwin:
     ) -> int | None:
         for start in range(not_before, not_after - length_s + 1):
             slot = Interval(start, start + length_s)
-            inside = windows is None or any(window.contains(slot) for window in windows)
+            inside = windows is None or any(a <= slot.start and slot.end <= b for a, b in windows)
             if inside and self.free(*slot) >= units:
                 return start
         return None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.client.logins.openid.device_grant import INTERVAL_S_MAX, LIFE_S_MAX, DeviceCode, Polls
-from kalends.client.logins.token_life import SOON_S, TokenLife, life_of
+from kalends.client.logins.token_lifetime import SOON_S, TokenLifetime, lifetime_of
 from kalends.core.errors import Expired, KalendsError
 
 ERRORS = st.sampled_from(["authorization_pending", "slow_down", ""])
@@ -63,7 +63,7 @@ def test_any_other_answer_ends_the_login_and_can_be_shown(error: str) -> None:
 def test_a_token_is_renewed_before_it_runs_out_and_never_in_its_first_half(
     begins_at: int, life_s: int, later_s: int
 ) -> None:
-    life, now_s = TokenLife(begins_at, begins_at + life_s), begins_at + later_s
+    life, now_s = TokenLifetime(begins_at, begins_at + life_s), begins_at + later_s
     if later_s >= life_s:
         assert life.is_ending(now_s)
         assert life.left_s(now_s) == 0
@@ -75,4 +75,4 @@ def test_a_token_is_renewed_before_it_runs_out_and_never_in_its_first_half(
 
 @given(st.text() | st.from_regex(r"[\w-]*\.[\w-]*\.[\w-]*", fullmatch=True))
 def test_whatever_is_no_token_has_no_life(text: str) -> None:
-    assert life_of(text) is None
+    assert lifetime_of(text) is None

@@ -22,11 +22,9 @@ from kalends.broker.register.notice_table import (
     post_notice,
     waiting_notices,
 )
-from kalends.notices.bundles import BUNDLE_MAX, Bundler
 from kalends.notices.delivery import Delivery
 from kalends.notices.delivery_table import DELIVERIES
-from kalends.notices.request_delivery import request_delivery
-from kalends.notices.request_notice import RequestNotice
+from kalends.notices.request_notice import BUNDLE_MAX, Bundler, RequestNotice, request_delivery
 
 USERS = ("ann", "bob")
 TO = ("", "ann@example.org", "https://hooks.example.org/x")

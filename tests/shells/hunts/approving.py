@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import kalends
-from kalends.contract.approval_calls import ApprovalView
 from kalends.contract.calls import Patience
+from kalends.contract.owner_calls import ApprovalView
 from tests.shells import books
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.owners import GUARDED

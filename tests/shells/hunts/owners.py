@@ -8,7 +8,7 @@ from collections import defaultdict
 from typing import Final
 
 import kalends
-from kalends.contract.approval_calls import ApprovalView
+from kalends.contract.owner_calls import ApprovalView
 from tests.shells import books
 from tests.shells.customers import slots_of
 from tests.shells.facility import Facility, Plan

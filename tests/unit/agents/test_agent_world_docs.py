@@ -13,7 +13,7 @@ import pytest
 from tests.agent_worlds import MONDAY, Taken, calendar, chosen, run, visit
 
 from kalends.agents import ready
-from kalends.agents.language.checker import violations_of
+from kalends.agents.language.checker import parsed
 from kalends.agents.runs import ScriptRun
 from kalends.agents.world.offers import Offer
 from kalends.agents.world.views import Asker, recall_arguments
@@ -60,7 +60,7 @@ def test_there_are_scripts_to_try() -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 async def test_every_script_keeps_the_rules_and_chooses(script: str) -> None:
-    assert violations_of(script) == ()
+    assert parsed(script)[1] == ()
     seen = week()
     assert await chosen(script, seen, {"at": "09:30"})
 

@@ -19,7 +19,7 @@ from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
 from kalends.calendars import Booking, ResourceCalendar, open_access
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.core.errors import NotFound, Unavailable
 from kalends.core.identifiers import queue_of
 from kalends.core.intervals import Moment
@@ -187,7 +187,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
     async with queues_of_a_site(path, clock, queue, made=made.append) as service:
         service.begin()
         (site,) = made
-        body = reclaim_calls.Reclaim(
+        body = owner_calls.Reclaim(
             key="two-nodes", resource=BOX, start=STORED_S + 60, end=STORED_S + 3_660, units=2
         )
         site.reminders.reclaim(body, clock.moment())

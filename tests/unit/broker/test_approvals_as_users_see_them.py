@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import kalends
 from kalends.cli import cli
-from kalends.contract.approval_calls import ApprovalView
+from kalends.contract.owner_calls import ApprovalView
 from kalends.testing import LocalFacility
 
 NOW = "2027-03-01T09:00Z"

@@ -12,10 +12,9 @@ from serving_support import ManualClock
 
 from kalends.broker.sites.reached_sites import ReachedSite
 from kalends.broker.sites.site_passes import PassTerms, SitePasses
-from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.core.errors import NotAuthenticated, NotFound
-from kalends.core.principals import Principal
-from kalends.core.vouched_names import VouchedNames
+from kalends.core.principals import Principal, VouchedNames
 from kalends.serving.auth.callers import Caller
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, key_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.client.inputs.job_pages import PAGE_BYTES, pages_of
+from kalends.client.methods.job_calls import PAGE_BYTES, pages_of
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import JOBS_AT_ONCE_MAX
 

@@ -19,7 +19,7 @@ from kalends.client.logins.openid.logins import (
     give_back,
     logged_in,
 )
-from kalends.client.logins.token_life import life_of
+from kalends.client.logins.token_lifetime import lifetime_of
 from kalends.core.errors import (
     Expired,
     InvalidInput,
@@ -70,7 +70,7 @@ async def test_whoever_says_yes_is_logged_in_with_what_renews_the_token(
 ) -> None:
     person = Person(provider, True, after=2)
     access, refresh = await person.log_in()
-    life = life_of(access)
+    life = lifetime_of(access)
     assert life is not None
     assert life.expires_at - life.begins_at == 3_600
     assert refresh in provider.refresh_tokens
@@ -158,7 +158,7 @@ def kept(provider: DeviceProvider, folder: Path, tokens: Tokens) -> KeptLogin:
 async def ending(provider: DeviceProvider, folder: Path) -> tuple[KeptLogin, Callable[[], float]]:
     """A login, and a clock that is in the last minute of its token."""
     login = kept(provider, folder, await Person(provider, True).log_in())
-    life = life_of(login.token())
+    life = lifetime_of(login.token())
     assert life is not None
     return login, lambda: life.expires_at - 60
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import kalends
 from kalends.client.client import Client
 from kalends.client.connection import in_surroundings
-from kalends.client.logins.site_tokens import token_for
-from kalends.client.logins.token_life import audiences_of
+from kalends.client.logins.site_ways import token_for
+from kalends.client.logins.token_lifetime import audiences_of
 from kalends.client.transports.transport import Access
-from kalends.contract.pass_calls import SitePass
+from kalends.contract.server_calls import SitePass
 from kalends.core.errors import NotAuthenticated, Unavailable
 from kalends.rim.web_addresses import is_guarded
 from kalends.serving.auth.keys import generate_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.client.terminals.typed_stream import TypedStream
+from kalends.client.terminals.job_terminal import TypedStream
 from kalends.contract.terminal_frames import KEYS_BYTES_MAX
 
 

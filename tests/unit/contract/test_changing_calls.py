@@ -9,9 +9,9 @@ import pytest
 from kalends.client.calls import CallSender
 from kalends.client.transports.retry import Backoff, ConnectionFailed
 from kalends.contract import calls
-from kalends.contract.approval_calls import DecideApproval, ListApprovals
 from kalends.contract.calls import OPERATION, OPERATIONS, Operation
 from kalends.contract.job_calls import Replan, ShowPlan
+from kalends.contract.owner_calls import DecideApproval, ListApprovals
 from kalends.core.errors import KalendsError, OutcomeUnknown, Unavailable
 
 ID = "01234567-89ab-7def-8123-456789abcdef"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 from tests.support.pretended_features import pretended
 
-from kalends.contract import heard_versions
+from kalends.contract import agreement
 from kalends.contract import messages as m
-from kalends.contract.heard_versions import HeardVersions
+from kalends.contract.agreement import HeardVersions
 from kalends.contract.versions import BASE, ServerVersion
 from kalends.core.features import Feature, Since
 from kalends.core.identifiers import request_id
@@ -65,6 +65,6 @@ def test_a_version_that_makes_no_sense_is_the_base_version() -> None:
 
 def test_only_so_many_are_remembered() -> None:
     known = HeardVersions(NEW)
-    for number in range(heard_versions.SERVERS_MAX + 5):
+    for number in range(agreement.SERVERS_MAX + 5):
         known.heard(f"http://{number}", 200, NEW.headers())
-    assert len(known._heard) == heard_versions.SERVERS_MAX
+    assert len(known._heard) == agreement.SERVERS_MAX

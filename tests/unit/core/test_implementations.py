@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kalends.client.inputs.place_builder import attributes_in
+from kalends.client.inputs.machine_requirements import attributes_in
 from kalends.core.errors import InvalidInput
 from kalends.core.implementations import Implementation, check_implementations, first_to_end
 from kalends.core.jobs import JobRequest

@@ -262,11 +262,8 @@ def test_a_comparison_is_written_as_it_is_read() -> None:
 
 
 def test_a_request_starts_now_and_may_end_whenever_unless_told() -> None:
-    request = parse_request(
-        "sdsc/sp2:64", duration="2h", now_s=NOW, zone="UTC", note="x", priority=3
-    )
+    request = parse_request("sdsc/sp2:64", duration="2h", now_s=NOW, zone="UTC")
     assert (request.not_before, request.not_after, request.duration_s) == (NOW, 0, 7_200)
-    assert (request.note, request.priority) == ("x", 3)
 
 
 def test_a_window_is_read_in_the_zone() -> None:

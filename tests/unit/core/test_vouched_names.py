@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.core.principals import Principal, in_realm, realm_of
-from kalends.core.vouched_names import ANYBODY, VouchedNames
+from kalends.core.principals import ANYBODY, Principal, VouchedNames, in_realm, realm_of
 
 LOCAL = st.text("ab@*?", min_size=1, max_size=4)
 REALMS = st.sampled_from(["", "kit.edu", "cern.ch", "other.org"])

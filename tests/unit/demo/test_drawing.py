@@ -11,7 +11,7 @@ from kalends.cli.timeline import ASCII
 from kalends.contract.calls import CalendarView
 from kalends.core.intervals import Interval
 from kalends.core.resources import ResourceInfo, Slot
-from kalends.demo.calendar_drawing import draw_all
+from kalends.demo.narrator import draw_all
 
 START = 1_800_000_000
 HOUR = 3_600

@@ -33,7 +33,7 @@ BUDGET: Final = {
     "serving": 7_960,
     "simulation": 6_540,
     "stores": 980,
-    "testing": 400,
+    "testing": 390,
     "version.py": 10,
     "virtual_sites": 690,
 }

@@ -9,8 +9,7 @@ import pytest
 
 from kalends.contract.fields import Want
 from kalends.notices.mail import message_of
-from kalends.notices.request_delivery import request_delivery
-from kalends.notices.request_notice import Occasion, RequestNotice
+from kalends.notices.request_notice import Occasion, RequestNotice, request_delivery
 
 NOW = 1_800_000_000
 REQUEST = "01a40051-77ec-71ce-a2bd-64a5dc043f58"

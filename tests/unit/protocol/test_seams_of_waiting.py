@@ -6,7 +6,7 @@ from msgspec import structs
 from tests.protocol_support import BOB, DAY, HERE, T0, Site, commit, rid, visit, vote, want
 
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.core.errors import RefusalCode
 
 
@@ -42,7 +42,7 @@ def test_who_waits_in_line_for_a_time_that_its_owner_takes_back_hears_so_at_once
     assert answer.ahead >= 0
     site.call(
         lambda participant, now: participant.reminders.reclaim(
-            reclaim_calls.Reclaim(
+            owner_calls.Reclaim(
                 key="a-key-of-it", resource=f"{HERE}/one", start=T0, end=T0 + 2 * DAY
             ),
             now,

@@ -17,7 +17,7 @@ from kalends.contract import versions
 from kalends.contract.versions import BASE, ServerVersion, version_in
 from kalends.core.features import Feature, Since
 from kalends.core.principals import Principal
-from kalends.rim.handshakes import answer_headers
+from kalends.rim.redirects import answer_headers
 from kalends.servers.site import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen

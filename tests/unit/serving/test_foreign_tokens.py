@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from identity_provider import EC_KEY, ED_KEY, RSA_KEY, jwk, signed
 
 from kalends.core.errors import InvalidInput, NotAuthenticated
-from kalends.core.vouched_names import VouchedNames
+from kalends.core.principals import VouchedNames
 from kalends.serving.auth.claim_names import ClaimNames
 from kalends.serving.auth.public_keys import (
     KeyTerms,

@@ -19,7 +19,7 @@ from identity_provider import EC_KEY, IdentityProvider, identity_provider, jwk, 
 from serving_support import serving
 
 from kalends.core.errors import InvalidInput, NotAuthenticated
-from kalends.core.vouched_names import VouchedNames
+from kalends.core.principals import VouchedNames
 from kalends.serving.auth.addresses import check_fetched
 from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.auth.claim_names import ClaimNames

@@ -17,9 +17,15 @@ from test_serving_runner import certificate
 
 from kalends.contract.versions import own_version
 from kalends.serving.auth.callers import OpenAccess
-from kalends.serving.descriptors import CONNECTIONS_MAX, for_connections, raise_descriptors
 from kalends.serving.http.application import build_application, connections_of
-from kalends.serving.http.connections import CALM_S, FIRST_REQUEST_S, Connections
+from kalends.serving.http.connections import (
+    CALM_S,
+    CONNECTIONS_MAX,
+    FIRST_REQUEST_S,
+    Connections,
+    for_connections,
+    raise_descriptors,
+)
 from kalends.serving.http.runner import Listener, Service, listen, tls_context
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics

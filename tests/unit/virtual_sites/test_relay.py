@@ -21,7 +21,7 @@ from kalends.contract.paths import MEMBERS_PATH, WAY_HEADER
 from kalends.contract.versions import version_in
 from kalends.core.errors import NotFound, Unavailable
 from kalends.demo.together import until
-from kalends.rim.handshakes import answer_headers
+from kalends.rim.redirects import answer_headers
 from kalends.servers.broker import build_broker
 from kalends.servers.site import build_site
 from kalends.servers.virtual import build_virtual

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kalends.client.client import Client
-from kalends.contract.job_calls import JobView
-from kalends.contract.job_moves import MovedJobs
+from kalends.contract.job_calls import JobView, MovedJobs
 from kalends.core.errors import KalendsError, NotFound, OutcomeUnknown, Unavailable
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import LISTING_MAX

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kalends.contract.job_calls import JobView, end_words
+from kalends.contract.job_calls import JobView, end_text
 from psij import JobState, JobStatus
 
 RUNS: Final = frozenset({"running", "changing", "ending"})
@@ -29,7 +29,7 @@ def statuses_of(view: JobView, message: str = "") -> list[JobStatus]:
                 _final_state(view),
                 time=float(view.over),
                 exit_code=_exit_code(view),
-                message=message or (end_words(view) if view.end != "exit" else None),
+                message=message or (end_text(view) if view.end != "exit" else None),
                 metadata=metadata,
             )
         )

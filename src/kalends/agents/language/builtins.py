@@ -1,4 +1,4 @@
-"""The builtins, as functions that pay for their work. None is lazy: what was one is a list here."""
+"""The builtins, as functions that pay for their work. None is lazy: iterators are lists here."""
 
 from __future__ import annotations
 

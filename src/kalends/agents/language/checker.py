@@ -65,16 +65,11 @@ _PLAIN_CONSTANTS: Final = (type(None), bool, int, float, str)
 _SINGLETONS: Final = (None, True, False)
 
 
-def violations_of(source: str) -> tuple[RuleViolation, ...]:
-    """Return every rule that `source` breaks, by place; at most the first `limits.VIOLATIONS_MAX`.
-
-    Never raises, whatever the text is.
-    """
-    return parsed(source)[1]
-
-
 def parsed(source: str) -> tuple[ast.Module | None, tuple[RuleViolation, ...]]:
-    """Return the tree of `source`, and the rules that it breaks; no tree where there can be none."""
+    """Return the tree of `source` (None: it has none), and the rules that it breaks, by place.
+
+    Never raises, whatever the text is. Returns at most the first `limits.VIOLATIONS_MAX`.
+    """
     tree = parse(source)
     if isinstance(tree, RuleViolation):
         return None, (tree,)

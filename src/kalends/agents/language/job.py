@@ -7,6 +7,7 @@ end that a script can come to is a result: nothing that it does is raised here.
 from __future__ import annotations
 
 import marshal
+import re
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType, TracebackType
@@ -14,11 +15,10 @@ from typing import Any, Final, NoReturn
 
 from kalends.agents.language import limits
 from kalends.agents.language.answers import NotPlain, plain_answer
-from kalends.agents.language.compiler import Rejected, compile_script, compile_with_functions
 from kalends.agents.language.environment import environment
-from kalends.agents.language.error_words import words_of
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.parser import SCRIPT_FILE
+from kalends.agents.language.policy import Rejected, compile_script, compile_with_functions
 from kalends.agents.language.texts import printable
 
 Result = dict[str, Any]
@@ -130,7 +130,7 @@ def _failed(error: Exception, meter: Meter) -> Result:
     else:
         code = "agent-error"
     line = _line_of(error.__traceback__)
-    return result(code, detail=_detail(words_of(error)), line=line, steps=meter.steps)
+    return result(code, detail=_detail(error_text(error)), line=line, steps=meter.steps)
 
 
 def _detail(text: str) -> str:
@@ -161,3 +161,20 @@ def _stack_depth() -> int:
     while frame is not None:
         depth, frame = depth + 1, frame.f_back
     return depth
+
+
+_QUOTED: Final = re.compile(r"'(\w+)'")
+_SUGGESTION: Final = re.compile(r"\. Did you mean .*", re.DOTALL)
+
+
+def error_text(error: Exception) -> str:
+    """Return the kind of `error`, and what it says, if that is text."""
+    said = error.args[0] if error.args and type(error.args[0]) is str else ""
+    if isinstance(error, NameError):
+        name = _QUOTED.search(said)
+        return f"NameError: {name[1]} has no value yet" if name else f"NameError: {said}"
+    if isinstance(error, ZeroDivisionError):
+        said = "zero to a negative power" if "power" in said else "division by zero"
+    if isinstance(error, TypeError):
+        said = _SUGGESTION.sub("", said)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

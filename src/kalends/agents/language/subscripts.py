@@ -40,7 +40,7 @@ def subscript_guards(meter: Meter) -> dict[str, Guard]:
     """Return `_getiter_`, `_getitem_`, `_write_`, `_key_` and `_made_`."""
 
     def iterated(values: Any, steps: int, /) -> Any:
-        """Return a copy of what can change, so that a loop ends; each turn costs `steps`, paid at once."""
+        """Return a copy of a changeable value, so that a loop ends; each turn costs `steps`, paid at once."""
         if type(values) not in (list, tuple, dict, str, range):
             raise TypeError(f"there are no items in {kind(values)}")
         meter.charge(1 + steps * len(values))

@@ -25,7 +25,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def source(name: str) -> str:
-    """Return the script `name`; raises `NotFound` where there is none of that name."""
+    """Return the script `name`; raises `NotFound` for another name."""
     if name not in names():
         raise NotFound(
             f"unknown ready-made script {name[:64]!r}",

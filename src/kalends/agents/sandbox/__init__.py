@@ -6,8 +6,8 @@
 
 In the zygote and the workers: `zygote`, `worker`, `lockdown`, and the walls: `seccomp`, `landlock`,
 `namespaces`. In the host: `sandbox` (the engine), which asks `fair_queue` and `budgets` whose turn it is,
-`bytecode` for what is compiled already, `pool` for a worker, `frames` and `results` for what it said,
-`verdicts` for how it died. `witness` sees a worker die of a forbidden system call, before anything is run.
+`bytecode` for what is compiled already, `pool` for a worker, `frames` and `results` for what it said, or
+how it died. `witness` sees a worker die of a forbidden system call, before anything is run.
 
 Loaded in the zygote too: so this module loads nothing by itself.
 """

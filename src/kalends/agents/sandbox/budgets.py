@@ -77,7 +77,7 @@ class Suspensions:
 
 
 class Crashes:
-    """How many workers of each user have crashed, until there was none for `length_s`.
+    """The number of crashed workers of each user, until none has crashed for `length_s`.
 
     No script makes its interpreter crash by an oversight; who does it again and again tries something.
     """

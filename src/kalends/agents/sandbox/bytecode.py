@@ -20,7 +20,7 @@ class Compiled(NamedTuple):
 
 
 class BytecodeCache:
-    """At most `bytes_max` of bytecode; the least recently used is dropped first."""
+    """A cache of at most `bytes_max` of bytecode; the least recently used is dropped first."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -29,10 +29,6 @@ class BytecodeCache:
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def bytes_kept(self) -> int:
-        return self._bytes
 
     def get(self, user: str, source: str, engine: str) -> Compiled | None:
         """Return the bytecode of `source` that was made for `user` by `engine`, if still known."""

@@ -33,7 +33,7 @@ def version() -> int:
 
 
 def shut() -> int:
-    """Give up all that Landlock knows of, for ever; return its version, 0 where there is none.
+    """Give up all rights that Landlock controls, for ever; return its version, 0 without Landlock.
 
     Raises `OSError` where the kernel has it and refuses.
     """

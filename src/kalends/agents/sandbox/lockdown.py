@@ -25,7 +25,7 @@ LAST_DESCRIPTOR: Final = 0xFFFF_FFFF
 
 
 class Origin(NamedTuple):
-    """Where a worker comes from: `parent`, which it must not outlive, and an open /proc that knows it."""
+    """The origin of a worker: `parent`, which it must not outlive, and an open /proc that knows it."""
 
     parent: int
     proc: int

@@ -1,4 +1,4 @@
-"""Reading what a worker says of its job: nothing is taken on trust.
+"""Reading of a worker's result, and verdicts on workers that ended without one: nothing is taken on trust.
 
 A worker may be in a stranger's hands. So every field must have exactly its type and fit its limit;
 anything else is a bad result. The worst that a worker can do is to lie about its own job.
@@ -7,11 +7,14 @@ anything else is a bad result. The worst that a worker can do is to lie about it
 from __future__ import annotations
 
 import math
+import os
+import signal
 from typing import Any, Final, NamedTuple, TypeVar, cast, get_args
 
 import msgspec
 
 from kalends.agents.runs import Function
+from kalends.agents.sandbox import worker
 from kalends.core import limits
 from kalends.core.scripts import RunCode, Violation
 
@@ -191,3 +194,48 @@ def _functions(value: list[str]) -> tuple[Function, ...]:
     if len(value) > len(FUNCTIONS) or not FUNCTIONS.issuperset(value):
         raise BadRunResult("entries that are not functions")
     return cast("tuple[Function, ...]", tuple(value))
+
+
+class RunVerdict(NamedTuple):
+    code: RunCode
+    detail: str
+
+
+_NO_TIME: Final = RunVerdict("limit-cpu", "the script used up its processor time")
+
+_BY_SIGNAL: Final[dict[int, RunVerdict]] = {
+    signal.SIGSYS: RunVerdict(
+        "policy-violation", "the script left its language and made a forbidden system call"
+    ),
+    signal.SIGPROF: _NO_TIME,
+    signal.SIGXCPU: _NO_TIME,
+    signal.SIGKILL: RunVerdict("killed", "the worker was killed from outside; try again"),
+}
+
+_BY_EXIT: Final[dict[int, RunVerdict]] = {
+    worker.EXIT_NO_MEMORY: RunVerdict("limit-memory", "the script used up its memory"),
+    worker.EXIT_UNABLE: RunVerdict(
+        "killed", "the worker could not lock itself down; nothing was run"
+    ),
+}
+
+
+def verdict(status: int, cpu_us: int, cpu_us_max: float) -> RunVerdict:
+    """Return the verdict on a wait status (see wait(2)) of a worker that ended without a result.
+
+    Whoever has used more than `cpu_us_max` has used up its time, whatever ended it: that is nobody else's
+    fault, and not tried again.
+    """
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        said = _BY_EXIT.get(code, RunVerdict("crash", f"the interpreter exited with code {code}"))
+    else:
+        said = _BY_SIGNAL.get(-code, RunVerdict("crash", f"the interpreter died of {_name(-code)}"))
+    return _NO_TIME if said.code == "killed" and cpu_us > cpu_us_max else said
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

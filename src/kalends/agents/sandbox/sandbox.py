@@ -21,10 +21,11 @@ from kalends.agents.sandbox.results import (
     RESULT_BYTES_MAX,
     BadRunResult,
     RunResult,
+    RunVerdict,
     read_result,
+    verdict,
 )
 from kalends.agents.sandbox.turns import Turns
-from kalends.agents.sandbox.verdicts import RunVerdict, verdict
 from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, ExitStatus, Recipe, Worker
 from kalends.core.fair_queue import FairQueue
 from kalends.core.scripts import RunCode
@@ -138,7 +139,7 @@ class Sandbox:
 
     @property
     def walls(self) -> list[str]:
-        """What stands between a script and this host, besides the language: ``seccomp``, what else it has."""
+        """The walls between a script and this host, in addition to the language: ``seccomp`` and others."""
         return self._pool.walls
 
     @property

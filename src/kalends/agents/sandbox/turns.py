@@ -10,9 +10,9 @@ from kalends.core.fair_queue import FairQueue
 
 
 class Turns:
-    """At most `at_once_max` have a turn; the others wait in `queue`, each `wait_s_max` at most.
+    """Turns, at most `at_once_max` at a time; the others wait in `queue`, each `wait_s_max` at most.
 
-    `crowded` makes what is raised at who gets no turn: there is no place to wait, or it was too long.
+    `crowded` makes the error of a caller without a turn: the queue is full, or the wait was too long.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ def bear_witness(channel: int, allowance: Allowance, origin: Origin) -> NoReturn
 
 
 def finish(result: dict[str, Any]) -> NoReturn:
-    """Write `result` and wait for the end; what cannot be written is a bad result."""
+    """Write `result` and wait for the end; a result that cannot be written is a bad result."""
     try:
         body = msgpack.packb(result)
     except (TypeError, ValueError, OverflowError):

@@ -61,7 +61,7 @@ def choose(view, request):
 
 
 class Order(NamedTuple):
-    """How to start: `perform` is ``module:function``, `engine` ``module:NAME`` of its version."""
+    """The order to start: `perform` is ``module:function``, `engine` ``module:NAME`` of its version."""
 
     perform: str
     engine: str
@@ -203,7 +203,7 @@ def _warm_up(perform: worker.Perform) -> bytes:
 
 
 def _die_first_of_all() -> bool:
-    """Where memory runs out, the kernel ends agents before anything else; False if that cannot be said."""
+    """Let the kernel end agents first if memory runs out; return False if that cannot be set."""
     try:
         Path("/proc/self/oom_score_adj").write_text(str(OOM_SCORE_MAX))
     except OSError:
@@ -223,7 +223,7 @@ def _walls(alone: bool, first: bool) -> list[str]:
 
 
 def _become_nobody() -> None:
-    """Give up root once everything is loaded, which nobody might not be allowed to read."""
+    """Give up root once everything is loaded, because the user ``nobody`` may not read it."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)

@@ -48,7 +48,7 @@ class SandboxUnavailable(Unavailable):
 
 
 class Recipe(NamedTuple):
-    """How to make a zygote: the limits of its workers, and where their work is to be found."""
+    """The recipe of a zygote: the limits of its workers, and the places of their code."""
 
     allowance: Allowance
     perform: str = PERFORM
@@ -263,7 +263,7 @@ class Zygote:
             self._control.close()
 
     def _bury(self) -> None:
-        """Record the end of the process: read its last messages, then notify everybody."""
+        """Record the end of the process: read its last messages, then notify all waiting callers."""
         asyncio.get_running_loop().remove_reader(self._pidfd)
         if self._control.fileno() >= 0:
             self._hear()

@@ -1,4 +1,4 @@
-"""Which common starts are worth looking at: the visit's grid, and what no grid knows of.
+"""The common starts to consider: the visit's grid, those that no grid has, and a choice if they are too many.
 
 A window of years in steps of seconds has more starts than anybody can look at. They are counted, not
 made: only as many are removed as leaves enough for a choice.
@@ -6,7 +6,7 @@ made: only as many are removed as leaves enough for a choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -115,3 +115,49 @@ def _served_together(servings: Iterable[FeasibleStarts]) -> list[Range]:
         union(each.ranges for each in several) for several in by_term.values()
     ]
     return list(reduce(intersection, served)) if served else []
+
+
+def kept(
+    sizes: Mapping[int, int], terms: Mapping[int, int], beside: Iterable[int], slots_max: int
+) -> list[int]:
+    """Return the common starts that stay, in order; their `sizes` add up to at most `slots_max`.
+
+    The exception is a first one that is too large alone: it stays. All stay where there is room. Else
+    first the earliest, the last and those `beside` the user's own slots, then, by the number of
+    `terms` that they serve, an even choice of the others.
+    """
+    commons = sorted(sizes)
+    if sum(sizes.values()) <= slots_max:
+        return commons
+    terms_max = max(terms.values())
+    fullest = [common for common in commons if terms[common] == terms_max]
+    wanted = [fullest[0], commons[0], fullest[-1], commons[-1], *beside]
+    chosen: set[int] = set()
+    left = slots_max
+    for common in wanted:
+        size = sizes.get(common, 0)
+        if common not in chosen and 0 < size <= left:
+            chosen.add(common)
+            left -= size
+    for number in range(terms_max, 0, -1):
+        rest = [each for each in commons if terms[each] == number and each not in chosen]
+        taken = list(_spread(rest, sizes, left))
+        chosen.update(taken)
+        left -= sum(sizes[common] for common in taken)
+        if len(taken) < len(rest):
+            break
+    return sorted(chosen) or fullest[:1]
+
+
+def _spread(commons: Sequence[int], sizes: Mapping[int, int], slots_max: int) -> Iterator[int]:
+    """Yield some of `commons`, evenly by weight, as error diffusion places dots in print.
+
+    (R. W. Floyd, L. Steinberg, An adaptive algorithm for spatial greyscale, 1976.)
+    """
+    whole = sum(sizes[common] for common in commons)
+    share, debt = min(slots_max, whole), 0
+    for common in commons:
+        debt += sizes[common] * share
+        if debt >= sizes[common] * whole:
+            debt -= sizes[common] * whole
+            yield common

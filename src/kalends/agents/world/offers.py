@@ -1,13 +1,19 @@
-"""The slots that a script chooses among: everything that could be held now, numbered, within limits."""
+"""The slots that a script chooses among: all that could be held now, within limits; the default choice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kalends.agents.world.common_starts import beside_own, bounded, earliest, on_grid, whole_on_grid
+from kalends.agents.world.common_starts import (
+    beside_own,
+    bounded,
+    earliest,
+    kept,
+    on_grid,
+    whole_on_grid,
+)
 from kalends.agents.world.feasible_starts import FeasibleStarts, least_free, servings_of
-from kalends.agents.world.start_sample import kept
 from kalends.agents.world.visible_calendar import Shown
 from kalends.core.scripts import Ask, HeldChoice, Offered, Starts
 
@@ -107,3 +113,18 @@ def _runs(times: Sequence[int], step_s: int) -> Iterator[tuple[int, int]]:
             first = time_s
         last = time_s
     yield first, last
+
+
+def default_choice(offers: Sequence[Offer]) -> list[Offer]:
+    """Return all of `offers` in order of preference: the earliest common start first, as a whole.
+
+    Common starts at which more of the terms are served come before all others: a reservation takes
+    every term.
+    """
+    terms: dict[int, set[int]] = {}
+    for offer in offers:
+        terms.setdefault(offer.common, set()).add(offer.term)
+    return sorted(
+        offers,
+        key=lambda offer: (-len(terms[offer.common]), offer.common, offer.term, offer.resource),
+    )

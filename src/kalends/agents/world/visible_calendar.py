@@ -42,7 +42,7 @@ class Shown(NamedTuple):
 
 
 def reached(shown: Mapping[str, Shown], through: tuple[str, ...]) -> dict[str, Shown]:
-    """Return what is shown as it is to somebody whose broker comes by these virtual sites."""
+    """Return `shown` for a user whose broker comes by these virtual sites."""
     return {
         name: each._replace(info=replace(each.info, through=through))
         for name, each in shown.items()

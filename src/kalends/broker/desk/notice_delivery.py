@@ -25,12 +25,10 @@ from kalends.broker.replica.leases import Leases
 from kalends.broker.replica.replica import Incarnation, Replica
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.times import zone_named
-from kalends.notices.bundles import Bundler
 from kalends.notices.delivery import Delivery
 from kalends.notices.delivery_table import DeliveriesDone, stored_deliveries
 from kalends.notices.notifier import Notifier
-from kalends.notices.request_delivery import request_delivery
-from kalends.notices.request_notice import RequestNotice
+from kalends.notices.request_notice import Bundler, RequestNotice, request_delivery
 from kalends.serving.configuration import BrokerNotices
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics

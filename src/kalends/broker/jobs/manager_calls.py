@@ -11,7 +11,7 @@ import aiohttp
 from kalends.broker.jobs.parts.site_managers import Referral
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.heard_versions import HeardVersions
+from kalends.contract.agreement import HeardVersions
 from kalends.contract.paths import REFER_PATH
 from kalends.contract.versions import ServerVersion
 from kalends.core.errors import KalendsError

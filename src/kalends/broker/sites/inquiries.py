@@ -16,12 +16,11 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError, NotAllowed, Unavailable
-from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.application import check_server
+from kalends.serving.http.connections import neighbourhood
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
-from kalends.serving.http.server_answers import answer_to
-from kalends.serving.pending_replies import Waiters
+from kalends.serving.pending_replies import Waiters, answer_to
 
 PATH: Final = "/v1/inquire"
 START_PATH: Final = "/v1/start"

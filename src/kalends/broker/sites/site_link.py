@@ -27,8 +27,8 @@ from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, TooLarge, Unavailable
 from kalends.core.features import Feature
 from kalends.rim.broken_connections import BROKE, broken_words
-from kalends.rim.handshakes import answer_headers
 from kalends.rim.proxies import proxy_url
+from kalends.rim.redirects import answer_headers
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.auth.session_proof import PROVE_EVERY_S
 from kalends.serving.logs import Logger

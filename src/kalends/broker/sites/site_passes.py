@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kalends.broker.sites.reached_sites import ReachedSite
-from kalends.contract.pass_calls import AskSitePass, SitePass
+from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.core.near_names import unknown_site
 from kalends.serving.auth.callers import OPEN, Caller
 from kalends.serving.auth.claims import SITE_PASS

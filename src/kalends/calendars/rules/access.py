@@ -238,7 +238,7 @@ class AccessList:
 
 
 def open_access() -> AccessList:
-    """Allow everyone to see, hold and lock, always; nobody sees who holds."""
+    """Allow everyone to see, hold and lock, always; holders are hidden."""
     return AccessList([AccessRule("open", "everyone", ("see", "hold", "lock"))])
 
 

@@ -1,4 +1,4 @@
-"""All that an owner says about one resource besides its access list and opening hours."""
+"""An owner's rules for one resource, except its access list and opening hours."""
 
 from __future__ import annotations
 

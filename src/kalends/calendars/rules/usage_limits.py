@@ -8,14 +8,18 @@ few stand before rules for many. A rule says nothing about the kinds that it lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import Final, Literal, NamedTuple, get_args
+from zoneinfo import ZoneInfo
 
 from kalends.calendars.rules.access import check_who, is_meant
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
+from kalends.core.intervals import Interval
+from kalends.core.local_clocks import instant
 from kalends.core.principals import Principal
 
 HELD_MAX: Final = 1_000_000
@@ -196,3 +200,20 @@ class Limits:
             ):
                 return rule
         return None
+
+
+_WEEK = timedelta(days=7)
+
+
+def weeks(start: int, end: int, zone: ZoneInfo) -> Iterator[Interval]:
+    """Yield the weeks that overlap ``[start, end)``, whole, in order; they touch."""
+    shown = datetime.fromtimestamp(start, zone).date()
+    monday = datetime.combine(shown - timedelta(days=shown.weekday()), time())
+    while True:
+        week = Interval(instant(monday, zone), instant(monday + _WEEK, zone))
+        if week.start >= end:
+            return
+        # A clock that is set back over midnight shows Sunday again when Monday has begun.
+        if week.end > start:
+            yield week
+        monday += _WEEK

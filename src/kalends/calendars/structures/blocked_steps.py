@@ -257,7 +257,7 @@ class BlockedSteps:
                     return
 
     def _replace(self, first: int, last: int, sizes: list[int]) -> None:
-        """Put blocks of these sizes, with the same points, in the place of blocks ``[first, last)``."""
+        """Replace blocks ``[first, last)`` by blocks of these sizes, with the same points."""
         times, values = array("q"), array("q")
         for number in range(first, last):
             block = self._blocks[number]

@@ -305,7 +305,7 @@ class GapBlocks:
                     return
 
     def _replace(self, number: int, count: int, blocks: list[_Block]) -> None:
-        """Put `blocks` in the place of `count` blocks from `number` on."""
+        """Replace `count` blocks from `number` on by `blocks`."""
         piece = slice(number, number + count)
         self._blocks[piece] = blocks
         self._firsts[piece] = [block.starts[0] for block in blocks]

@@ -194,7 +194,7 @@ class SharedSortedList(Generic[Entry]):
         return self._blocks[number]
 
     def _put(self, first: int, last: int, entries: list[Entry]) -> None:
-        """Put blocks of these entries in the place of blocks ``[first, last)``."""
+        """Replace blocks ``[first, last)`` by blocks of these entries."""
         half = self.BLOCK_ENTRIES_MAX // 2
         blocks = [entries[at : at + half] for at in range(0, len(entries), half)]
         self._blocks[first:last] = blocks

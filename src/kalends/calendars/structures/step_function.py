@@ -1,4 +1,4 @@
-"""Free capacity as a step function of time, searched by what may be skipped."""
+"""Free capacity as a step function of time; a search skips whole blocks."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests.waiting_words import approval_id
-from kalends.contract.approval_calls import Approvals, ApprovalView
-from kalends.contract.slot_words import slot_words
+from kalends.cli.requests.waiting_texts import approval_id
+from kalends.contract.owner_calls import Approvals, ApprovalView
+from kalends.contract.slots_text import slots_text
 from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id
 
@@ -129,5 +129,5 @@ def _decided_lines(view: ApprovalView) -> list[str]:
     said = f": {view.word}" if view.word else ""
     return [
         f"{short_id(view.id)} of {view.user} is {view.state}{said}",
-        f"  {slot_words(view.slots)}",
+        f"  {slots_text(view.slots)}",
     ]

@@ -12,7 +12,7 @@ from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.contract.reclaim_calls import ReclaimedReservation, Reclaims, ReclaimView
+from kalends.contract.owner_calls import ReclaimedReservation, Reclaims, ReclaimView
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.identifiers import short_id
@@ -20,7 +20,7 @@ from kalends.core.times import format_time
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
-    from kalends.contract.reclaim_calls import ReclaimView
+    from kalends.contract.owner_calls import ReclaimView
 
 
 @server_command(

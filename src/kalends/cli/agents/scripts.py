@@ -18,7 +18,7 @@ from kalends.cli.console.settings import Settings
 from kalends.cli.console.site_calls import SITE_HELP, site_client
 from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import agent_options, request_options
-from kalends.cli.requests.words import HASH_SHOWN
+from kalends.cli.requests.request_texts import HASH_SHOWN
 from kalends.client.inputs.scripts import read_script
 from kalends.contract.calls import AgentView, RunView
 from kalends.core.errors import InvalidInput
@@ -26,7 +26,7 @@ from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
 
 if TYPE_CHECKING:
-    from kalends.client.trials.run_replay import Replay
+    from kalends.client.trials.trial_run import Replay
 
 
 @server_command(
@@ -219,11 +219,11 @@ def replay(settings: Settings, run: str, site: str | None, save: Path | None) ->
     holds all inputs of the script, so that the result must be the same; the exit code is 1 if it is not.
     """
     with agent_parts():
-        from kalends.client.trials import run_replay
+        from kalends.client.trials import trial_run
     record = _fetched(settings, run, site) if site else _read(Path(run))
     if save is not None:
         _keep(save, record)
-    replayed = asyncio.run(run_replay.replay(record))
+    replayed = asyncio.run(trial_run.replay(record))
     output.answer(settings, "replayed", replayed, lambda: _lines(replayed))
     return 0 if replayed.same else EXIT_DIFFERS
 

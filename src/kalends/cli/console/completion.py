@@ -180,11 +180,11 @@ def _ask_requests(client: SyncClient) -> list[Suggestion]:
 
 
 def _ask_approvals(client: SyncClient) -> list[Suggestion]:
-    from kalends.cli.requests.waiting_words import approval_id
-    from kalends.contract.slot_words import slot_words
+    from kalends.cli.requests.waiting_texts import approval_id
+    from kalends.contract.slots_text import slots_text
 
     return [
-        Suggestion(approval_id(each), f"{each.user}: {slot_words(each.slots)}")
+        Suggestion(approval_id(each), f"{each.user}: {slots_text(each.slots)}")
         for each in client.approvals()
     ]
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.site_calls import RefusedBySite
-from kalends.client.inputs.reader_times import error_in_zone
+from kalends.client.inputs.zones import error_in_zone
 from kalends.client.logins.destinations import DEFAULT_BROKER
 from kalends.client.logins.profiles import DEFAULT_PROFILE
-from kalends.client.logins.token_life import life_of
+from kalends.client.logins.token_lifetime import lifetime_of
 from kalends.client.transports.retry import CLOSED
 from kalends.core.durations import format_duration
 from kalends.core.errors import (
@@ -96,7 +96,7 @@ def _takes_only_tls(error: KalendsError) -> bool:
     return speaks_tls(error.where)
 
 
-def login_words(profile: str) -> str:
+def login_command(profile: str) -> str:
     """Return the command that logs in again."""
     return "kalends login" + (f" --profile {quote(profile)}" if profile != DEFAULT_PROFILE else "")
 
@@ -105,11 +105,11 @@ def life_warning(settings: Settings, now_s: int) -> str:
     """Return a warning if the token is about to expire and is not renewed; "" otherwise."""
     if settings.login is not None and settings.login.can_renew():
         return ""
-    life = life_of(settings.token_text())
+    life = lifetime_of(settings.token_text())
     if life is None or not life.is_ending(now_s) or not life.left_s(now_s):
         return ""
     left = format_duration(life.left_s(now_s) // 60 * 60 or 60)
-    again = login_words(settings.profile) if settings.has_profile_token() else "get a new one"
+    again = login_command(settings.profile) if settings.has_profile_token() else "get a new one"
     return f"kalends: your token expires in {left}; {again}"
 
 
@@ -128,11 +128,11 @@ def _with_login(settings: Settings, error: NotAuthenticated) -> NotAuthenticated
     if isinstance(error, RefusedBySite):
         return error
     if settings.has_profile_token():
-        error.remedy = f"log in again: {login_words(settings.profile)}"
+        error.remedy = f"log in again: {login_command(settings.profile)}"
     elif error.where == "Authorization" and settings.sources.get("broker", "").startswith(
         "profile "
     ):
-        error.remedy = f"log in: {login_words(settings.profile)}"
+        error.remedy = f"log in: {login_command(settings.profile)}"
     elif error.where == "Authorization":
         error.remedy = f"log in: kalends login --broker {quote(settings.broker)}"
     return error

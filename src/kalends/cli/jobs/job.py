@@ -15,7 +15,6 @@ from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.jobs import shown_jobs
 from kalends.client.inputs.job_texts import JobName
 from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
-from kalends.client.sync import SyncClient
 from kalends.contract.job_calls import JobView
 from kalends.core.errors import KalendsError, Refusal
 
@@ -86,7 +85,8 @@ def log(settings: Settings, job: str, follow: bool, error: bool, attempt: int | 
     with site_calls.client_at(settings, name.machine) as client:
         harmless = None
         if sys.stdout.isatty() and not settings.json:
-            harmless = output.HarmlessBytes() if _is_of_another(client, name) else None
+            is_own = client.job(*name).user == client.whoami().user
+            harmless = None if is_own else output.HarmlessBytes()
         while True:
             wait_s = FOLLOW_WAIT_MS / 1000 if follow else 0.0
             piece = client.job_output(
@@ -107,10 +107,6 @@ def log(settings: Settings, job: str, follow: bool, error: bool, attempt: int | 
                 break
         if offset == 0 and not settings.json:
             _say_why_nothing(client.job(*name))
-
-
-def _is_of_another(client: SyncClient, name: JobName) -> bool:
-    return client.job(*name).user != client.whoami().user
 
 
 def _say_why_nothing(view: JobView) -> None:

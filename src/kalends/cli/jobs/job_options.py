@@ -45,12 +45,8 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
     names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant", "by_limits")
     given = {name: options.pop(name, False) for name in names}
     named = [name for name, value in given.items() if value]
-    if machine and named:
-        raise InvalidInput(
-            f"cannot be used with MACHINE ({machine})",
-            where=f"--{named[0].replace('_', '-')}",
-            remedy="leave out one of them",
-        )
+    if named:
+        refuse_with_machine(machine, f"--{named[0].replace('_', '-')}")
     if not machine and reservation:
         raise InvalidInput(
             "--reservation needs MACHINE",
@@ -59,15 +55,22 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
         )
     prefer: dict[str, str] = {}
     if given["prefer"]:
-        from kalends.client.inputs.place_builder import (
-            preference_named,
-        )  # Most commands do not need it.
+        # Imported here because most commands do not need it.
+        from kalends.client.inputs.machine_requirements import preference_named
 
         prefer = dict(preference_named(each) for each in given["prefer"])
     return Wish(
         given["on"], given["end_by"] or None, prefer, given["home"],
         given["at_most_once"], given["redundant"], given["by_limits"],
     )  # fmt: skip
+
+
+def refuse_with_machine(machine: str, option: str) -> None:
+    """Raise `InvalidInput` if there is a `machine`: `option` works only without."""
+    if machine:
+        raise InvalidInput(
+            f"cannot be used with MACHINE ({machine})", where=option, remedy="leave out one of them"
+        )
 
 
 def _machine_or_wish(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:

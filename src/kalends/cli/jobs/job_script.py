@@ -49,7 +49,7 @@ class JobCommand(ServerCommand):
         return rest
 
     def _options_in(self, ctx: click.Context, text: str) -> list[str]:
-        """Return the options of a script; raises `InvalidInput` for what cannot stand there."""
+        """Return the options of a script; raises `InvalidInput` for others."""
         found: list[str] = []
         tell_unread(text)
         for number, words in directives(text):
@@ -82,7 +82,7 @@ class JobCommand(ServerCommand):
                 )
 
     def _is_of_the_call(self, ctx: click.Context, option: click.Parameter) -> bool:
-        """Return whether an option is none of a job: no script says where it is sent, and as whom."""
+        """Return whether an option is about the call, not the job: a script names neither server nor user."""
         taken = {name for each in self._shared_options() for name in each.opts}
         taken |= set(self.get_help_option_names(ctx))
         return option.name in NOT_OF_A_JOB or not taken.isdisjoint(option.opts)

@@ -92,9 +92,9 @@ def run(
     if placed is None:
         return asyncio.run(_run_here(at_site, job))
     # Imported here because it reads requests, and most runs name a machine.
-    from kalends.cli.requests.words import placed_words
+    from kalends.cli.requests.request_texts import placed_text
 
-    told = f"{placed.machine}/{placed.number} {placed_words(placed, settings.time_zone())}"
+    told = f"{placed.machine}/{placed.number} {placed_text(placed, settings.time_zone())}"
     output.say(f"kalends: {told}", error=True)
     return asyncio.run(_run_here(site_calls.settings_at(settings, placed.machine), placed))
 

@@ -17,7 +17,7 @@ from kalends.cli.jobs import shown_jobs
 from kalends.cli.jobs.job_terminal import Told, ear
 from kalends.client.methods.job_calls import FOLLOW_WAIT_MS
 from kalends.contract.calls import RequestView
-from kalends.contract.job_calls import JobView, end_words
+from kalends.contract.job_calls import JobView, end_text
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.identifiers import short_id
 from kalends.core.steps import Step, StepPart
@@ -78,7 +78,7 @@ async def _run(settings: Settings, view: RequestView, sites: Sequence[Settings])
     if failed is None:
         return 0
     if failed.end == "exit":
-        output.say(f"kalends: {failed.machine}/{failed.job}: {end_words(failed)}", error=True)
+        output.say(f"kalends: {failed.machine}/{failed.job}: {end_text(failed)}", error=True)
     return shown_jobs.exit_code(failed)
 
 

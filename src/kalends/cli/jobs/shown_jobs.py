@@ -14,7 +14,7 @@ from kalends.cli.console.screen import stated
 from kalends.cli.console.settings import Settings
 from kalends.client.inputs import job_texts
 from kalends.client.inputs.job_texts import JobName
-from kalends.contract.job_calls import JobView, MachineLoad, end_words
+from kalends.contract.job_calls import JobView, MachineLoad, end_text
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.number_ranges import numbers_text
@@ -44,7 +44,7 @@ def job_named(settings: Settings, text: str) -> JobName:
     return job_texts.job_named(text)
 
 
-def made_words(machine: str, first: int, count: int) -> str:
+def made_text(machine: str, first: int, count: int) -> str:
     """Return the name of a submitted job, or of the jobs of an array."""
     more = f", and {count - 1} more, up to {first + count - 1}" if count > 1 else ""
     return f"{machine}/{first}{more}"
@@ -72,7 +72,7 @@ async def ended(client: Client, machine: str, number: int) -> JobView:
 def exit_code(job: JobView) -> int:
     """Return the exit code of a job's program; if it did not exit itself, print how it ended."""
     if job.end != "exit":
-        how = end_words(job) if job.phase == job.end else f"{job.phase}: {end_words(job)}"
+        how = end_text(job) if job.phase == job.end else f"{job.phase}: {end_text(job)}"
         output.say(f"kalends: {job.machine}/{job.job} {how}", error=True)
     if job.status < 0:
         return SIGNALLED - job.status
@@ -98,7 +98,7 @@ def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
                 len(job.node_numbers) or job.nodes,
                 format_duration(job.limit_s) if job.limit_s else "-",
                 _start(job, zone),
-                "; ".join(job.reasons) or end_words(job) or "-",
+                "; ".join(job.reasons) or end_text(job) or "-",
             )
             for job in jobs
         ],
@@ -172,7 +172,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     if job.until:
         lines.append(f"until      {short_time(job.until, zone)} at the latest")
     if job.over:
-        lines.append(f"ended      {short_time(job.over, zone)}: {end_words(job)}")
+        lines.append(f"ended      {short_time(job.over, zone)}: {end_text(job)}")
         used = f"{job.node_seconds} node-seconds"
         if job.credit_seconds:
             used += f", {credits_text(job.credit_seconds)} credits"
@@ -216,7 +216,7 @@ def credits_text(credit_seconds: int) -> str:
 def news(before: JobView | None, job: JobView, zone: ZoneInfo) -> str:
     """Return the change of a job since `before`, in a few words."""
     if job.end:
-        return f"ended: {end_words(job)}"
+        return f"ended: {end_text(job)}"
     stopped = job.phase == "stopped"
     if job.started and not stopped:
         until = f", until {short_time(job.until, zone)} at the latest" if job.until else ""
@@ -286,13 +286,13 @@ async def started(client: Client, settings: Settings, view: JobView) -> JobView:
             wait_s = next(looks, 1.0)
             rest_s = expected_in_s(view)
             for _ in range(FAR_S if wait_s == 1 and rest_s > 10 * FAR_S else 1):
-                line.show(start_words(view, settings), countdown(view))
+                line.show(start_text(view, settings), countdown(view))
                 await asyncio.sleep(wait_s)
             view = await client.job(view.machine, view.job)
     return view
 
 
-def start_words(view: JobView, settings: Settings) -> str:
+def start_text(view: JobView, settings: Settings) -> str:
     """Return the state of a job that has not started, and its expected start."""
     said = f"{view.machine}/{view.job} {view.phase}"
     if view.reasons and view.predicted is None:

@@ -122,12 +122,8 @@ def _submit_one(
     wish = job_options.wish_of(machine, options["reservation"], options)
     if options["reservation"]:
         options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])
-    if machine and order:
-        raise InvalidInput(
-            f"cannot be used with MACHINE ({machine})",
-            where="--pick",
-            remedy="leave out one of them",
-        )
+    if order:
+        job_options.refuse_with_machine(machine, "--pick")
     ways: tuple[Implementation, ...] = ()
     if implementations:
         ways = _implementations(machine, implementations, program, text, limit, options)
@@ -161,12 +157,7 @@ def _implementations(
     options: dict[str, Any],
 ) -> tuple[Implementation, ...]:  # fmt: skip
     """Return the implementations in a file; raises `InvalidInput`, also for an option given twice."""
-    if machine:
-        raise InvalidInput(
-            f"cannot be used with MACHINE ({machine})",
-            where="--implementations",
-            remedy="leave out one of them",
-        )
+    job_options.refuse_with_machine(machine, "--implementations")
     given = {"a command": program, "--script": script, "--for": limit, "--nodes": options["nodes"],
              "--sizes": options["sizes"], "--shape": options["shape"]}  # fmt: skip
     for name, value in given.items():
@@ -184,7 +175,7 @@ def _implementations(
 
 def _tell_submitted(settings: Settings, made: Submitted) -> None:
     first, zone = made.job, settings.time_zone()
-    name = shown_jobs.made_words(first.machine, first.job, made.count)
+    name = shown_jobs.made_text(first.machine, first.job, made.count)
     output.answer(
         settings,
         "submitted",
@@ -194,7 +185,7 @@ def _tell_submitted(settings: Settings, made: Submitted) -> None:
 
 
 def _place_told(settings: Settings, view: RequestView) -> list[str]:
-    from kalends.cli.requests.words import placed_words
+    from kalends.cli.requests.request_texts import placed_text
 
     placed, short = view.placed, short_id(view.id)
     if placed is None:
@@ -202,7 +193,7 @@ def _place_told(settings: Settings, view: RequestView) -> list[str]:
     return [
         f"{placed.machine}/{placed.number}",
         "",
-        f"{placed_words(placed, settings.time_zone())}; kalends why {short} shows the other bids",
+        f"{placed_text(placed, settings.time_zone())}; kalends why {short} shows the other bids",
     ]
 
 
@@ -228,7 +219,7 @@ def _submit_each(settings: Settings, path: str, machine: str, key: str) -> None:
                 if settings.json:
                     output.print_json("made", each, one_line=True)
                 else:
-                    output.say(shown_jobs.made_words(each.machine, each.job, each.count))
+                    output.say(shown_jobs.made_text(each.machine, each.job, each.count))
         except KalendsError as error:
             if error.where.startswith(f"jobs[{made}]"):
                 field = error.where.removeprefix(f"jobs[{made}]").lstrip(".")

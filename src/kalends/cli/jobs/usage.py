@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -22,10 +21,15 @@ from kalends.core.identifiers import short_id
 if TYPE_CHECKING:
     from kalends.cli.console.settings import Settings
     from kalends.client.sync import SyncClient
-    from kalends.contract.history_calls import HistoryPage, HistoryRow, PastBy
+    from kalends.contract.history_calls import (
+        HistoryPage,
+        HistoryRow,
+        PastBy,
+        SlotPage,
+        SlotRow,
+        SlotsUsed,
+    )
     from kalends.contract.job_calls import UsageView
-    from kalends.contract.slot_calls import SlotPage, SlotRow
-    from kalends.contract.slot_sums import SlotsUsed
 
 
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
@@ -150,12 +154,11 @@ def _export(
             where="--swf",
             remedy="give each a file of its own",
         )
-    fetch = partial(pages, client, machine, start, end, by="over", everyone=everyone)
     for path, write in ((table, write_csv), (log, write_log)):
         if path is None:
             continue
         with _opened(path) as stream:
-            count = write(stream, fetch())
+            count = write(stream, pages(client, machine, start, end, by="over", everyone=everyone))
         if path != Path("-"):
             output.say(f"{path}: {count} jobs")
 

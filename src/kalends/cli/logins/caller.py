@@ -41,7 +41,7 @@ def who(view: CallerView) -> str:
     return f"{view.user} at {view.server} ({view.role})"
 
 
-def life_words(view: CallerView, zone: ZoneInfo, *, renewed: bool) -> str:
+def lifetime_text(view: CallerView, zone: ZoneInfo, *, renewed: bool) -> str:
     """Return the end of the token, by the server's clock; "" if it has none."""
     if not view.expires_at:
         return ""
@@ -76,7 +76,7 @@ def _lines(view: CallerView, settings: Settings, config: str) -> list[str]:
         ("may", ", ".join(view.scopes)),
         ("for", for_whom(view, settings.broker)),
         ("token", f"by {token}" if token and view.key != "open" else "not needed"),
-        ("good", life_words(view, settings.time_zone(), renewed=renewed)),
+        ("good", lifetime_text(view, settings.time_zone(), renewed=renewed)),
         ("profile", f"{settings.profile}, of {config}" if settings.profile else ""),
     ]
     return [who(view), *(f"  {name:8} {text}" for name, text in facts if text)]

@@ -187,7 +187,7 @@ async def _accepted(
 def _answer(settings: Settings, view: CallerView, name: str, path: Path, *, renewed: bool) -> None:
     data = {"profile": name, "config": str(path), "renewed": renewed, "caller": view}
     zone = settings.time_zone()
-    good = caller.life_words(view, zone, renewed=renewed)
+    good = caller.lifetime_text(view, zone, renewed=renewed)
     output.answer(
         settings, "login", data,
         lambda: [

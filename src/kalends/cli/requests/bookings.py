@@ -13,7 +13,7 @@ from kalends.cli.console import output, problems
 from kalends.cli.console.commands import all_of, section, server_command
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.cli.requests import agent_options, find, request_options, waiting_words, words
+from kalends.cli.requests import agent_options, find, request_options, request_texts, waiting_texts
 from kalends.client.inputs.scripts import Agent
 from kalends.client.methods.request_calls import COPIES_MAX, PROMPT_S
 from kalends.client.sync import SyncClient
@@ -84,7 +84,7 @@ class Asked:
         self.terms = BookingTerms(
             agent=agent, patience=self.waits.patience, give_up_at=give_up_at, key=key
         )
-        said = words.Said(key, preferences, self.waits.patience, give_up_at, copies)
+        said = request_texts.Said(key, preferences, self.waits.patience, give_up_at, copies)
         request_options.echo(settings, client, self.wanted, options, said)
 
 
@@ -182,10 +182,10 @@ def _book_copies(settings: Settings, text: str, options: BookingOptions, copies:
     zone = settings.time_zone()
     output.answer(
         settings, "requests", views,
-        lambda: [line for view in views for line in words.request_lines(view, zone)],
+        lambda: [line for view in views for line in request_texts.request_lines(view, zone)],
     )  # fmt: skip
     for view in views:
-        for line in waiting_words.what_next(view, zone):
+        for line in waiting_texts.what_next(view, zone):
             output.say(line, error=True)
     failed = [view.problem for view in views if view.problem is not None]
     return error_from_problem(failed[0]).exit_code if failed else 0

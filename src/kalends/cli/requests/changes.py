@@ -100,7 +100,7 @@ def _send(
     request_options.answer(settings, change(full, key))
 
 
-def _length_words(comparative: str, by: str | None, duration: str | None) -> str:
+def _length_text(comparative: str, by: str | None, duration: str | None) -> str:
     """Describe ``--by`` or ``--for``, of which exactly one must be given."""
     if (by is None) == (duration is None):
         raise click.UsageError("Give one of --by and --for.")
@@ -174,7 +174,7 @@ def extend(
     wait_s = request_options.wait_s(wait)
     with settings.connect() as client:
         _send(
-            settings, client, id, key, _length_words("longer", by, duration),
+            settings, client, id, key, _length_text("longer", by, duration),
             lambda full, key: client.extend(full, by=by, duration=duration, key=key, wait_s=wait_s),
         )  # fmt: skip
 
@@ -203,7 +203,7 @@ def shrink(
     """
     wait_s = request_options.wait_s(wait)
     kept = _units_kept(units)
-    asked = [_length_words("shorter", by, duration)] if by or duration or not kept else []
+    asked = [_length_text("shorter", by, duration)] if by or duration or not kept else []
     asked += [f"to {count} units of {resource}" for resource, count in kept.items()]
     with settings.connect() as client:
         _send(

@@ -15,8 +15,8 @@ from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.cli.requests import request_options, words
-from kalends.cli.requests.waiting_words import to_approve_lines
+from kalends.cli.requests import request_options, request_texts
+from kalends.cli.requests.waiting_texts import to_approve_lines
 from kalends.contract.calls import (
     Candidate,
     ClaimView,
@@ -75,8 +75,13 @@ def find(
     zone = settings.time_zone()
     with settings.connect() as client:
         preferences = request_options.preferred(settings, client, prefer)
-        wanted = request_options.understand(client, request, when, preferences)
-        request_options.echo(settings, client, wanted, when, words.Said(preferences=preferences))
+        wanted = client.request(
+            request, duration=when["duration"], at=when["at"], window=request_options.window(when),
+            prefer=preferences,
+        )  # fmt: skip
+        request_options.echo(
+            settings, client, wanted, when, request_texts.Said(preferences=preferences)
+        )
         found = client.find(wanted, count=count, explain=explain)
     silent: list[str] = []
     if explain:
@@ -239,8 +244,8 @@ def _on(claims: Iterable[ClaimView]) -> str:
     )
 
 
-def poll_lines(view: PollView, sign: str = "#") -> list[str]:
-    """Return a line for the term, then one for each number polled with a bar of `sign`.
+def poll_lines(view: PollView) -> list[str]:
+    """Return a line for the term, then one for each number polled with a bar.
 
     The longest bar is the most expensive poll shown. An arrow points at the cheapest, which is used first.
     Of a long curve the chosen point, both ends and evenly spaced points between are shown.
@@ -257,7 +262,7 @@ def poll_lines(view: PollView, sign: str = "#") -> list[str]:
     told.append(f"{'polled':>{width}}  {'delay':>9}  enough")
     for point in points:
         mark = "> " if point.polled == view.chosen else "  "
-        bar = sign * max(1, round(BAR_WIDTH * point.delay_ms / dearest_ms)) if dearest_ms else ""
+        bar = "#" * max(1, round(BAR_WIDTH * point.delay_ms / dearest_ms)) if dearest_ms else ""
         told.append(
             f"{mark + str(point.polled):>{width}}  {point.delay_ms:>6,.0f} ms  "
             f"{point.chance:>6.1%}  {bar}".rstrip()

@@ -15,8 +15,8 @@ from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.cli.requests import request_options, waiting_words, words
-from kalends.cli.requests.waiting_words import waiting_listing
+from kalends.cli.requests import request_options, request_texts, waiting_texts
+from kalends.cli.requests.waiting_texts import waiting_listing
 from kalends.client.methods.listing_calls import ListState
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import Event, RequestView, Story
@@ -73,7 +73,7 @@ def list_requests(
         wanted = (view for view in pages if state or failed or view.state != "failed")
         found = list(islice(wanted, count + 1))
     shown = found[:count]
-    output.answer(settings, "requests", shown, lambda: words.listing(shown, zone))
+    output.answer(settings, "requests", shown, lambda: request_texts.listing(shown, zone))
     if len(found) > count:
         last = short_id(shown[-1].id)
         output.say(f"there are more: kalends list --before {last}", error=True)
@@ -135,7 +135,7 @@ def why(settings: Settings, id: str) -> None:
 
 def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
     """Return the lines of a request and its events, each event with its refusals below it."""
-    told = words.request_lines(story.request, zone)
+    told = request_texts.request_lines(story.request, zone)
     if story.events:
         told.append(f"TIME ({zone.key})")
     for event in story.events:
@@ -185,4 +185,4 @@ def _tell(client: SyncClient, event: Event, zone: ZoneInfo) -> None:
     if event.kind == "recalled":
         view = client.show(event.id)
         if view.state == "held":
-            output.say_loudly(f"  ! {waiting_words.recalled_words(view, zone)}")
+            output.say_loudly(f"  ! {waiting_texts.recalled_text(view, zone)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypedDict
 
@@ -12,7 +12,7 @@ from kalends.cli.console import output
 from kalends.cli.console.commands import all_of, section
 from kalends.cli.console.groups import EXIT_INTERRUPTED
 from kalends.cli.console.progress import LiveLine
-from kalends.cli.requests import waiting_words, words
+from kalends.cli.requests import request_texts, waiting_texts
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput, KalendsError
@@ -82,15 +82,6 @@ def wait_s(text: str) -> int:
     return parse_duration(text, where="--wait", longest_s=WAIT_S_MAX)
 
 
-def understand(
-    client: SyncClient, text: str, when: When, preferences: Sequence[Preference] = ()
-) -> Request:
-    """Return the request as it will be sent; raises `InvalidInput`."""
-    return client.request(
-        text, duration=when["duration"], at=when["at"], window=window(when), prefer=preferences
-    )
-
-
 def preferred(settings: Settings, client: SyncClient, said: Iterable[str]) -> list[Preference]:
     """Parse each ``--prefer``; raises `InvalidInput`."""
     now_s, zone = client.time_s("now"), settings.time_zone()
@@ -113,12 +104,12 @@ def echo(
     client: SyncClient,
     request: Request,
     when: When,
-    said: words.Said = words.NOTHING_SAID,
+    said: request_texts.Said = request_texts.NOTHING_SAID,
 ) -> None:
     """Print the request as understood on standard error, before anything is sent."""
     exact = when["at"] is not None
     zone, now_s = settings.time_zone(), client.time_s("now")
-    for line in words.understood(request, zone, said, exact=exact, now_s=now_s):
+    for line in request_texts.understood(request, zone, said, exact=exact, now_s=now_s):
         output.say(line, error=True)
 
 
@@ -127,9 +118,9 @@ def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) ->
     zone = settings.time_zone()
     output.answer(
         settings, "request", view,
-        lambda: [*words.request_lines(view, zone), *(f"  {'visit':8} {line}" for line in visits)],
+        lambda: [*request_texts.request_lines(view, zone), *(f"  {'visit':8} {line}" for line in visits)],
     )  # fmt: skip
-    for line in waiting_words.what_next(view, zone):
+    for line in waiting_texts.what_next(view, zone):
         output.say(line, error=True)
 
 
@@ -221,7 +212,7 @@ def settled(
             return view
         with Progress(settings) as progress:
             return client.wait(
-                waiting_words.id_to_ask_by(view), wait_s=left_s, until_listed=waits.until_listed,
+                waiting_texts.id_to_ask_by(view), wait_s=left_s, until_listed=waits.until_listed,
                 until_asked=waits.until_asked, on_progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt as interrupt:
@@ -233,7 +224,7 @@ def settled(
 def _left_lines(view: RequestView | None, key: str) -> list[str]:
     if view is None:
         return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {quote(key)}"]
-    named = short_id(waiting_words.id_to_ask_by(view))
+    named = short_id(waiting_texts.id_to_ask_by(view))
     return [
         f"kalends: interrupted; {LEFT}",
         f"  look:      kalends show {named}",
@@ -260,4 +251,4 @@ class Progress:
         self._line.__exit__(*raised)
 
     def __call__(self, view: RequestView) -> None:
-        self._line.show(waiting_words.waiting_words(view, self._zone))
+        self._line.show(waiting_texts.waiting_text(view, self._zone))

@@ -34,7 +34,7 @@ from kalends.stores.sqlite.sqlite_file import check, is_open
 
 
 class ConfigurationCheck(msgspec.Struct):
-    """Findings, a line each: what is served, what needs attention soon, risks, and problems."""
+    """Findings, a line each: servers and resources, warnings of near dates, risks, and problems."""
 
     serves: list[str] = []
     warnings: list[str] = []

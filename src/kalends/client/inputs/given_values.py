@@ -31,22 +31,22 @@ def by_name(values: Mapping[str, T] | None, *, where: str) -> dict[str, T]:
     return dict(values or {})
 
 
-def checked_job(job: JobRequest, *, where: str = "job") -> JobRequest:
+def checked_job(job: JobRequest) -> JobRequest:
     """Return `job`; raises `InvalidInput` for one that can never be right."""
     if not isinstance(job, JobRequest):
-        raise _no_such(job, "a job", where, "give a kalends.JobRequest")
+        raise _no_such(job, "a job", "job", "give a kalends.JobRequest")
     try:
         job.check()
     except TypeError as error:
-        raise InvalidInput(f"the value cannot be sent: {error}", where=where) from error
+        raise InvalidInput(f"the value cannot be sent: {error}", where="job") from error
     return job
 
 
-def milliseconds(wait_s: float, *, where: str = "wait_s") -> int:
+def milliseconds(wait_s: float) -> int:
     """Return `wait_s` in milliseconds; raises `InvalidInput` if it is not a time to wait."""
     if not is_number(wait_s) or not 0 <= wait_s <= limits.WINDOW_S_MAX:
         raise InvalidInput(
-            f"{wait_s!r} is not a time to wait", where=where, remedy="give seconds, 0 or more"
+            f"{wait_s!r} is not a time to wait", where="wait_s", remedy="give seconds, 0 or more"
         )
     return round(wait_s * 1000)
 

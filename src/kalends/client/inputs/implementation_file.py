@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from kalends.agents.runs import ScriptRun
-from kalends.client.inputs.place_builder import attributes_in
+from kalends.client.inputs.machine_requirements import attributes_in
 from kalends.client.trials.engines import engine_here
 from kalends.core import limits
 from kalends.core.durations import parse_duration

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kalends.client.inputs.given_values import by_name, every, is_number
-from kalends.client.inputs.reader_times import error_in_zone
 from kalends.client.inputs.scripts import Agent, named_script
+from kalends.client.inputs.zones import error_in_zone
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput

@@ -1,19 +1,51 @@
-"""The way to a site by a pass of its broker, which is renewed before it expires."""
+"""The way to a site that the broker, not the user, has named: by a pass, which is renewed before it expires.
+
+The user's own token is sent only if it is for this site. The site's answers have no influence on the
+choice, so no site can make a client send more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from kalends.client.logins.site_tokens import no_pass, token_for
-from kalends.client.logins.token_life import TokenLife
+from kalends.client.logins.token_lifetime import TokenLifetime, audiences_of
 from kalends.client.transports.retry import Backoff
-from kalends.contract.pass_calls import AskSitePass, SitePass
-from kalends.core.errors import KalendsError
+from kalends.contract.server_calls import AskSitePass, SitePass
+from kalends.core.errors import KalendsError, NotAuthenticated
+from kalends.rim.web_addresses import is_guarded
 
 if TYPE_CHECKING:
     from kalends.client.calls import CallSender
     from kalends.client.client_settings import ClientSettings
+
+
+def token_for(site: SitePass, own: str) -> str:
+    """Return the token to send to `site` for a user whose own token is `own` ("": none).
+
+    If the broker gives no pass, that is the own token if it names the site, and only over an encrypted or
+    local connection. Raises `NotAuthenticated` otherwise: then nothing is sent.
+    """
+    if site.token or not own:
+        return site.token
+    audiences = audiences_of(own)
+    if site.site in audiences and is_guarded(site.url):
+        return own
+    raise no_pass(site, audiences)
+
+
+def no_pass(site: SitePass, audiences: Iterable[str] = ()) -> NotAuthenticated:
+    """Return the error of a call to `site` without a pass, with only a token for `audiences`."""
+    shown_to = ", ".join(audiences) or "no server by name"
+    return NotAuthenticated(
+        f"the broker gives no pass for {site.site}: {site.why or 'without a reason'}; and your token, "
+        f"which is for {shown_to}, is not sent there: the site could use it as you",
+        where=site.url,
+        remedy=f"log in there: kalends login --profile {quote(site.site)} --broker {quote(site.url)}",
+    )
+
 
 RENEW_S_MAX: Final = 5.0
 """Maximum wait of a call for a new pass while the old one is valid, in seconds."""
@@ -50,7 +82,7 @@ class RenewedPass:
         """Return a valid pass; raises the broker's error once the last pass has expired."""
         now_s = self._clock()
         on_brokers_clock = int(self._pass.now + now_s - self._taken_s)
-        life = TokenLife(self._pass.now, self._pass.expires_at)
+        life = TokenLifetime(self._pass.now, self._pass.expires_at)
         if life.is_ending(on_brokers_clock):
             good = life.left_s(on_brokers_clock) > 0
             if not good or now_s - self._tried_s >= TRY_EVERY_S:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kalends.client.methods.id_parts import id_or_part, is_part, is_whole
+from kalends.client.methods.listing_calls import id_or_part, is_part, is_whole
 from kalends.client.transports.call_line import CallLine
-from kalends.contract.approval_calls import (
+from kalends.contract.owner_calls import (
     Approvals,
     ApprovalView,
     DecideApproval,

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
+import msgspec
+
 from kalends.client.inputs.given_values import checked_job, every, milliseconds
-from kalends.client.inputs.job_pages import pages_of
 from kalends.client.inputs.request_builder import Duration, Time, length_s
 from kalends.client.transports.call_line import CallLine
-from kalends.contract import delay_calls, history_calls, job_calls, slot_calls
-from kalends.contract.bulk_calls import MadeJob, SubmitJobs, SubmittedJobs
-from kalends.contract.job_moves import MovedJobs, WatchJobs
-from kalends.contract.output_calls import JobOutput, ReadOutput
+from kalends.contract import history_calls, job_calls
+from kalends.contract.job_calls import (
+    JobOutput,
+    MadeJob,
+    MovedJobs,
+    ReadOutput,
+    SubmitJobs,
+    SubmittedJobs,
+    WatchJobs,
+)
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core.errors import error_from_problem
 from kalends.core.jobs import JobRequest
-from kalends.core.limits import LISTING_MAX
+from kalends.core.limits import BODY_BYTES_MAX, JOBS_AT_ONCE_MAX, LISTING_MAX
 
 if TYPE_CHECKING:
     from kalends.client.terminals.job_terminal import JobTerminal
+
 
 FOLLOW_WAIT_MS: Final = 25_000
 """Duration of one call that waits for output, below the time after which proxies cut silent calls."""
@@ -269,19 +277,19 @@ class JobCalls:
         end: Time = "now",
         everyone: bool = False,
         count: int = 1_000,
-        after: slot_calls.SlotPage | None = None,
-    ) -> slot_calls.SlotPage:
+        after: history_calls.SlotPage | None = None,
+    ) -> history_calls.SlotPage:
         """Return a page of the reservations of a batch system that end in ``[start, end)``, and their use.
 
         The first page, or the one after `after`. `everyone` needs the scope ``audit`` or ``admin``.
         """
         first, last = self._settings.period_s(start, end)
-        body = slot_calls.ReadSlots(
+        body = history_calls.ReadSlots(
             machine=machine, start=first, end=last, everyone=everyone, count=count,
             after_s=after.next_s if after is not None else 0,
             after_name=after.next_name if after is not None else "",
         )  # fmt: skip
-        return await self._line.call(body, "slots", slot_calls.SlotPage)
+        return await self._line.call(body, "slots", history_calls.SlotPage)
 
     async def job_history(
         self,
@@ -328,10 +336,10 @@ class JobCalls:
 
     async def past_slots(
         self, machine: str, *, start: Time, end: Time = "now", everyone: bool = False
-    ) -> AsyncIterator[slot_calls.SlotRow]:
+    ) -> AsyncIterator[history_calls.SlotRow]:
         """Yield all reservations of `slots`, each page when it is needed."""
         start, end = self._settings.period_s(start, end)
-        page: slot_calls.SlotPage | None = None
+        page: history_calls.SlotPage | None = None
         while page is None or page.more:
             page = await self.slots(machine, start=start, end=end, everyone=everyone, after=page)
             for row in page.rows:
@@ -352,19 +360,19 @@ class JobCalls:
 
     async def machine_delays(
         self, machine: str, nodes: int, duration: Duration, starts: Collection[Time]
-    ) -> delay_calls.MachineDelays:
+    ) -> job_calls.MachineDelays:
         """Return the waiting jobs that a reservation of `nodes` nodes for `duration` would delay.
 
         One list for each start, of at most ten. Raises `NotFound` if the resource is not a machine, and
         `Unavailable`.
         """
-        body = delay_calls.FindDelays(
+        body = job_calls.FindDelays(
             machine=machine,
             nodes=nodes,
             length_s=length_s(duration),
             starts=tuple(self._settings.time_s(start) for start in every(starts, where="starts")),
         )
-        return await self._line.call(body, "machine_delays", delay_calls.MachineDelays)
+        return await self._line.call(body, "machine_delays", job_calls.MachineDelays)
 
     async def serve_nodes(
         self,
@@ -398,3 +406,22 @@ class JobCalls:
     ) -> job_calls.JobView:
         body = job_calls.ChangeJob(machine=machine, job=number, what=what, array=array)
         return await self._line.call(body, "job_change", job_calls.JobView)
+
+
+PAGE_BYTES: Final = BODY_BYTES_MAX // 2
+"""Maximum size of the jobs of a call; a single job may be larger."""
+
+
+def pages_of(jobs: Sequence[JobRequest]) -> Iterator[tuple[JobRequest, ...]]:
+    """Yield `jobs` in order, in groups that fit into a call; the same jobs give the same groups."""
+    page: list[JobRequest] = []
+    size = 0
+    for job in jobs:
+        more = len(msgspec.msgpack.encode(job))
+        if page and (len(page) == JOBS_AT_ONCE_MAX or size + more > PAGE_BYTES):
+            yield tuple(page)
+            page, size = [], 0
+        page.append(job)
+        size += more
+    if page:
+        yield tuple(page)

@@ -10,7 +10,7 @@ from typing import Final, Unpack
 from msgspec.structs import replace
 
 from kalends.client.inputs.given_values import by_name, checked_job, every, milliseconds
-from kalends.client.inputs.place_builder import attributes_in, preferences_in
+from kalends.client.inputs.machine_requirements import attributes_in, preferences_in
 from kalends.client.inputs.request_builder import (
     Duration,
     RequestOptions,

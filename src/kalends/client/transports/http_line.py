@@ -1,4 +1,4 @@
-"""One connection that carries one HTTP call at a time: asyncio's streams, and h11 for what is said on them.
+"""One connection that carries one HTTP call at a time: asyncio's streams, and h11 for the protocol.
 
 aiohttp, which does much more, takes longer to load than a whole command of the command line takes to run.
 """

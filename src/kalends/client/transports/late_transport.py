@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from kalends.client.logins.token_life import life_of
+from kalends.client.logins.token_lifetime import lifetime_of
 from kalends.client.transports.transport import Transport
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Operation
@@ -65,7 +65,7 @@ class LateTransport:
             return self._opened
 
     def _is_ending(self) -> bool:
-        life = life_of(self._shown)
+        life = lifetime_of(self._shown)
         return life is not None and life.is_ending(int(self._wall_clock()))
 
     async def _open(self, token: str) -> None:

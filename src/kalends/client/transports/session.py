@@ -130,7 +130,7 @@ class _Connection:
                 await self._socket.close()
 
     async def _deliver(self) -> str:
-        """Deliver replies; return why there are no more."""
+        """Deliver replies; return the reason of their end."""
         async for message in self._socket:
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return "the server sent something that is not a reply"

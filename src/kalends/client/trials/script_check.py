@@ -1,16 +1,109 @@
-"""A check of one script: the rules that it breaks, or its cost on sample calendars."""
+"""A check of one script: the rules that it breaks, or its cost on a sample week of a machine, and on bids."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
-from kalends.agents.runs import Engine, Function
+from kalends.agents.local import HELD_MAX
+from kalends.agents.runs import Engine, Function, ScriptRun
 from kalends.agents.world.answers import judged
+from kalends.agents.world.offers import offers
+from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
+from kalends.agents.world.visible_calendar import Shown
+from kalends.agents.world.zones import zones_of
 from kalends.client.trials.engines import engine_here
-from kalends.client.trials.samples import SLOTS, sample_job
-from kalends.core.scripts import ArgumentValue, RunCode, Violation
+from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.scripts import ArgumentValue, Ask, RunCode, Starts, Violation
+
+SLOTS: Final = (100, 1_000)
+"""Numbers of slots offered to the script: a usual visit, and the largest."""
+
+NOW_S: Final = 1_799_740_800
+"""Tue 2027-01-12 00:00 in Los Angeles."""
+
+_DAYS: Final = 7
+_HOUR_S: Final = 3_600
+_DAY_S: Final = 24 * _HOUR_S
+_MACHINE: Final = ResourceInfo(
+    name="sample/machine",
+    capacity=128,
+    attributes={"kind": "sample", "memory": 64},
+    grain_s=300,
+    zone="America/Los_Angeles",
+    description="a machine that does not exist",
+)
+
+
+_BIDS: Final = 3
+
+
+def sample_job(
+    source: str, function: Function, slots: int, arguments: Mapping[str, ArgumentValue]
+) -> ScriptRun:
+    """Return a call of `function` with `slots` slots.
+
+    For ``recall``, with at most as many as are held; for ``pick``, with some bids instead.
+    """
+    if function == "pick":
+        return ScriptRun("you", source, function, (_bids(),))
+    shown = {_MACHINE.name: _busy_week()}
+    ask = Ask(term=0, resource=_MACHINE.name, length_s=_HOUR_S, units=32)
+    starts = Starts(first=NOW_S, last=NOW_S + _DAYS * _DAY_S - _HOUR_S, step_s=300)
+    found = offers(shown, [ask], starts, slots)
+    call: tuple[object, ...]
+    if function == "choose":
+        call = choose_arguments(
+            "sample", "you", shown, found, [ask], starts, f"{_MACHINE.name}:32",
+            arguments, 1, HELD_MAX, NOW_S,
+        )  # fmt: skip
+    else:
+        held = [offer.held_as(number) for number, offer in enumerate(found[:HELD_MAX], start=1)]
+        asker = Asker(start=held[0].start, end=held[0].end, units=64)
+        call = recall_arguments("sample", shown, held, 1, asker, HELD_MAX, NOW_S)
+    zones = zones_of(shown, starts.first, starts.last, arguments)
+    return ScriptRun("you", source, function, call, zones=zones)
+
+
+def _bids() -> list[dict[str, object]]:
+    """Return bids of several sites, the best first, as a broker passes them to a script."""
+    return [
+        {
+            "machine": f"sample{number}/machine",
+            "site": f"sample{number}",
+            "through": [],
+            "nodes": 4,
+            "start_by": NOW_S + number * _HOUR_S if number % 2 else None,
+            "late_start": NOW_S + number * _HOUR_S,
+            "runs": float(_HOUR_S),
+            "expected": float(_HOUR_S),
+            "implementation": "",
+            "preference": 0.0,
+        }
+        for number in range(1, _BIDS + 1)
+    ]
+
+
+def _busy_week() -> Shown:
+    """Return a week in which half of the machine is taken by day, most of it from ten to twelve."""
+    taken, free = [], []
+    for day in range(_DAYS):
+        midnight = NOW_S + day * _DAY_S
+        for begin_h, end_h, units in (
+            (0, 8, 0),
+            (8, 10, 64),
+            (10, 12, 120),
+            (12, 18, 64),
+            (18, 24, 0),
+        ):
+            start, end = midnight + begin_h * _HOUR_S, midnight + end_h * _HOUR_S
+            free.append((start, end, _MACHINE.capacity - units))
+            if units:
+                taken.append(Slot(start, end, units, "locked", "you" if begin_h == 10 else ""))
+    return Shown(_MACHINE, tuple(free), tuple(taken), "you")
+
 
 USER = "you"
 """The user to whom the engine charges runs on this computer."""

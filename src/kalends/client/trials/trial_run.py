@@ -1,4 +1,4 @@
-"""A trial of a script on calendars from files, as each site would run it."""
+"""A trial of a script on calendars from files, as each site would run it; and a site's run, repeated here."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
-from kalends.agents import local
-from kalends.agents.runs import Engine
-from kalends.agents.world import default
+from kalends.agents import local, records
+from kalends.agents.runs import Engine, Function
 from kalends.agents.world.answers import chosen, judged
-from kalends.agents.world.offers import Offer
+from kalends.agents.world.offers import Offer, default_choice
 from kalends.agents.world.views import Asker
 from kalends.agents.world.visible_calendar import Shown
 from kalends.client.trials.engines import engine_here
@@ -85,7 +84,7 @@ async def _at_site(engine: Engine, site: str, shown: Mapping[str, Shown], trial:
     )
     outcome = judged(job, await engine.run(job))
     ours = outcome.code == "ok"
-    preferred = chosen(outcome.answer, offers) if ours else default.choice(offers)
+    preferred = chosen(outcome.answer, offers) if ours else default_choice(offers)
     held = preferred[: local.HELD_MAX] if ours and trial.recall else []
     recalls = {offer.id: await _recalled(engine, shown, trial, held, offer) for offer in held}
     return SiteRun(
@@ -128,4 +127,40 @@ def _choice(offer: Offer, recall: str) -> TrialChoice:
         units=offer.units,
         free=offer.free,
         recall=recall,
+    )
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded run, and whether its result was the `same` in `place`; `detail` is the difference."""
+
+    same: bool
+    detail: str
+    place: str
+    number: int
+    site: str
+    rid: str
+    script: str
+    function: Function
+    code: RunCode
+    steps: int
+    engine: str
+
+
+async def replay(record: bytes) -> Replay:
+    """Repeat the run in `record`; raises `InvalidInput` for an invalid or changed record."""
+    run = records.decode(record)
+    async with engine_here() as here:
+        replayed = await records.replay(run, here.engine)
+    return Replay(
+        same=replayed.same,
+        detail=replayed.detail,
+        place=here.words,
+        number=run.number,
+        site=run.site,
+        rid=run.rid,
+        script=run.script,
+        function=run.function,
+        code=run.code,
+        steps=run.steps,
+        engine=run.engine,
     )

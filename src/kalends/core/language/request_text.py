@@ -25,9 +25,6 @@ def parse_request(
     at: Time | None = None,
     not_before: Time | None = None,
     not_after: Time | None = None,
-    priority: int = 0,
-    agent: str = "",
-    note: str = "",
 ) -> Request:
     """Return the checked request for the terms in `text`, each for `duration` unless it says otherwise.
 
@@ -40,9 +37,6 @@ def parse_request(
         duration_s=parse_duration(duration),
         not_before=_seconds(now_s if not_before is None else not_before, "not_before", now_s, zone),
         not_after=0 if not_after is None else _seconds(not_after, "not_after", now_s, zone),
-        priority=priority,
-        agent=agent,
-        note=note,
     )
     if at is not None:
         if not_before is not None or not_after is not None:

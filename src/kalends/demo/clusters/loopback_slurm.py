@@ -21,8 +21,7 @@ from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from kalends.demo.clusters import loopback_accounts
-from kalends.demo.clusters.loopback_accounts import LoopbackAccounts
-from kalends.demo.clusters.readiness import wait_until
+from kalends.demo.clusters.loopback_accounts import LoopbackAccounts, wait_until
 
 PROGRAMS: Final = ("slurmctld", "slurmd", "slurmstepd", "munged", "sbatch", "squeue", "scancel")
 PACKAGES: Final = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"

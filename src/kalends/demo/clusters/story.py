@@ -14,7 +14,7 @@ import msgspec
 
 import kalends
 from kalends.cli.console import output
-from kalends.cli.requests import find, words
+from kalends.cli.requests import find, request_texts
 from kalends.client.client import Client
 from kalends.contract.calls import Candidate, RequestView
 from kalends.core.durations import parse_duration
@@ -79,7 +79,7 @@ async def play(
         tell(
             "One program on both machines, and the beamline along: all at once, or nothing",
             [f"kalends submit '{TEXT}' --for {DURATION} --begin {LEAD} {_options(port)}"],
-            words.request_lines(booked, zone),
+            request_texts.request_lines(booked, zone),
         )
         seen = {name: await _said(centres, name, "show", "reservation", "-o") for name in CENTRES}
         tell("What each Slurm has reserved", ["scontrol show reservation"], _reserved(seen))
@@ -94,7 +94,7 @@ async def play(
         tell(
             "Both parts have ended: what is left of the slots is free again",
             [f"kalends list | grep {short_id(booked.id)}"],
-            [words.listing([ended], zone)[1], "no Slurm has it any more"],
+            [request_texts.listing([ended], zone)[1], "no Slurm has it any more"],
         )
     return ClustersReport(
         request=TEXT, found=found, reservation=booked, reservations_of_slurm=seen, outputs=outputs,

@@ -13,7 +13,7 @@ import msgspec
 import kalends
 from kalends.cli.jobs import shown_jobs
 from kalends.cli.requests.lookups import story_lines
-from kalends.cli.requests.words import placed_words
+from kalends.cli.requests.request_texts import placed_text
 from kalends.cli.resources import site_lines
 from kalends.client.client import Client
 from kalends.contract.calls import PlacedJob, RequestView, Story
@@ -141,7 +141,7 @@ async def _anywhere(
             f"kalends log {_name(placed)}",
             f"kalends why {short_id(view.id)}",
         ],
-        [f"{_name(placed)}: {placed_words(placed, zone)}", said, *story_lines(bids, zone)],
+        [f"{_name(placed)}: {placed_text(placed, zone)}", said, *story_lines(bids, zone)],
     )
     tell("What the broker has learned", ["kalends sites"], site_lines(await client.resources()))
     return view, bids
@@ -174,7 +174,7 @@ async def _twice(
             f"kalends job {_name(placed)}",
         ],
         [
-            f"{_name(placed)}: {placed_words(placed, zone)}",
+            f"{_name(placed)}: {placed_text(placed, zone)}",
             said,
             f"{_name(placed)}: {shown_jobs.news(None, left, zone)}",
         ],
@@ -213,7 +213,7 @@ async def _lost(
             f"kalends job {_name(placed)}",
         ],
         [
-            f"{_name(placed)}: {placed_words(placed, zone)}",
+            f"{_name(placed)}: {placed_text(placed, zone)}",
             said,
             *story_lines(story, zone),
             f"{_name(placed)}: {shown_jobs.news(None, come_back, zone)}",

@@ -21,7 +21,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import Report, ShepherdRunner
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.terms import directory_of
-from kalends.contract.output_calls import JobOutput
+from kalends.contract.job_calls import JobOutput
 from kalends.core.errors import Conflict, NotAllowed
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.service import SiteEngine

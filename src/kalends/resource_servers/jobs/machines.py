@@ -22,7 +22,7 @@ from kalends.batch.queue_breaks import QueueBreaks, disabled_words
 from kalends.batch.service import QueueService
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.terms import terms_of_all
-from kalends.contract import job_calls, output_calls
+from kalends.contract import job_calls
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, NotAllowed, Unavailable
 from kalends.core.intervals import Moment
@@ -345,7 +345,7 @@ class SiteMachines:
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float, attempt: int
-    ) -> output_calls.JobOutput:
+    ) -> job_calls.JobOutput:
         return await self._runners.output(machine, number, stream, offset, wait_s, attempt)
 
     def words(self, machine: str, job: BatchJob) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from kalends.batch.job_rights import whose
 from kalends.batch.operations import JobOperations
+from kalends.contract import history_calls as s
 from kalends.contract import job_calls as c
-from kalends.contract import slot_calls as s
-from kalends.contract.slot_sums import SlotsUsed
+from kalends.contract.history_calls import SlotsUsed
 from kalends.core.errors import NotFound
 from kalends.resource_servers.jobs.machines import SiteMachines
 from kalends.resource_servers.journal import slot_table

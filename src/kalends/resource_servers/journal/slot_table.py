@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kalends.contract.slot_sums import SlotProject, SlotUser
+from kalends.contract.history_calls import SlotProject, SlotUser
 from kalends.resource_servers.participation.provision.slots import (
     JobsRead,
     KnownSlots,

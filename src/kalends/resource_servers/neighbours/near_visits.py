@@ -29,8 +29,7 @@ from kalends.resource_servers.service import SiteEngine
 from kalends.serving.http.application import caller_of
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
-from kalends.serving.http.server_answers import answer_to
-from kalends.serving.pending_replies import Waiters
+from kalends.serving.pending_replies import Waiters, answer_to
 
 VISITS_PATH: Final = "/v1/visits"
 

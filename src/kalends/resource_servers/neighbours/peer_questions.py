@@ -18,12 +18,11 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, NotAllowed, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.service import SiteEngine
-from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.http.application import check_server
+from kalends.serving.http.connections import neighbourhood
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
-from kalends.serving.http.server_answers import answer_to
-from kalends.serving.pending_replies import Waiters
+from kalends.serving.pending_replies import Waiters, answer_to
 
 ASK_BYTES_MAX: Final = 4_096
 ASKS_PER_S: Final = 50.0

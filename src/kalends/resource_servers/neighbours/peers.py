@@ -15,7 +15,7 @@ import aiohttp
 
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.heard_versions import HeardVersions
+from kalends.contract.agreement import HeardVersions
 from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import KalendsError
 from kalends.core.features import Feature

@@ -8,7 +8,7 @@ import aiohttp
 
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.heard_versions import HeardVersions
+from kalends.contract.agreement import HeardVersions
 from kalends.contract.versions import ServerVersion
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable

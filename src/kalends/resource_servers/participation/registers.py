@@ -16,7 +16,7 @@ import msgspec
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import NotAllowed
-from kalends.core.vouched_names import ANYBODY, VouchedNames
+from kalends.core.principals import ANYBODY, VouchedNames
 
 REGISTERS_OF_KEY_MAX: Final = 64
 """Registers that one key may be first with: a broker has one, and a new one after a loss of its file."""

@@ -8,11 +8,14 @@ no caller reaches other services through it.
 from __future__ import annotations
 
 import ipaddress
+import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from urllib.parse import SplitResult, urlsplit
 
-from aiohttp.abc import AbstractResolver
+from aiohttp import ThreadedResolver
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from kalends.core.errors import InvalidInput
 from kalends.rim.web_addresses import (
@@ -23,7 +26,35 @@ from kalends.rim.web_addresses import (
     server_parts,
     unwrapped,
 )
-from kalends.serving.auth.guarded_resolver import GuardedResolver
+
+
+class GuardedResolver(AbstractResolver):
+    """A resolver that returns only addresses that `allows` accepts, called with host and address.
+
+    Raises `refusal` of the host if none is left. `inner` looks up names.
+    """
+
+    def __init__(
+        self,
+        allows: Callable[[str, str], bool],
+        refusal: Callable[[str], OSError],
+        inner: AbstractResolver | None = None,
+    ) -> None:
+        self._allows = allows
+        self._refusal = refusal
+        self._inner = inner if inner is not None else ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        allowed = [each for each in found if self._allows(host, each["host"])]
+        if found and not allowed:
+            raise self._refusal(host)
+        return allowed
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 @dataclass(frozen=True)

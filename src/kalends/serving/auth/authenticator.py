@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.core.vouched_names import VouchedNames
+from kalends.core.principals import VouchedNames
 from kalends.serving.alarms import Report
 from kalends.serving.auth.callers import Authenticator, OpenAccess
 from kalends.serving.auth.claim_names import ClaimNames

@@ -16,8 +16,7 @@ import msgspec
 
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput, NotAllowed, NotAuthenticated
-from kalends.core.principals import Principal
-from kalends.core.vouched_names import ANYBODY, VouchedNames
+from kalends.core.principals import ANYBODY, Principal, VouchedNames
 from kalends.rim.web_addresses import is_loopback
 
 SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})

@@ -9,14 +9,15 @@ server could have tokens made for a future time; TLS prevents that.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import InvalidInput, NotAuthenticated
 from kalends.serving.auth.callers import USER_HEADER
 from kalends.serving.auth.keys import load_private_key
 from kalends.serving.auth.tokens import mint
@@ -131,3 +132,21 @@ def trust_for(
     pair = (calls.certificate, calls.key)
     shown = None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
     return trust_in(authority or calls.ca, where, shown)
+
+
+def check_certificate(transport: asyncio.BaseTransport | None, hosts: Collection[str] = ()) -> None:
+    """Raises `NotAuthenticated` unless a certificate was shown, and for one of `hosts` if there are any."""
+    shown = transport.get_extra_info("peercert") if transport is not None else None
+    if not shown:
+        raise NotAuthenticated(
+            "other servers must show a certificate here, and none was shown",
+            where="certificate",
+            remedy="name its file, and that of its key, where the calling server is configured: calls",
+        )
+    names = {name for _, name in shown.get("subjectAltName", ())}
+    if hosts and names.isdisjoint(hosts):
+        raise NotAuthenticated(
+            f"the certificate is for {', '.join(sorted(names))[:200] or 'no host'}, and the key is not",
+            where="certificate",
+            remedy="use the certificate of a host that this key is listed for",
+        )

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, RSAPublicNumbers
 
 from kalends.core.errors import InvalidInput
-from kalends.core.vouched_names import ANYBODY, VouchedNames
+from kalends.core.principals import ANYBODY, VouchedNames
 from kalends.serving.auth.claim_names import OUR_CLAIMS, ClaimNames
 
 KEY_FILE_BYTES_MAX: Final = 256 * 1024

@@ -12,13 +12,13 @@ from msgspec import Meta, field
 from kalends.core import identifiers, limits
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
-from kalends.serving.configuration.checks import check_unique
 from kalends.serving.configuration.rules import ResourceConfiguration
 from kalends.serving.configuration.sections import (
     DurationOrNoneS,
     DurationS,
     Name,
     Section,
+    check_unique,
 )
 
 

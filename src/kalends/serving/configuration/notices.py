@@ -12,8 +12,13 @@ from kalends.core import identifiers
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.rim.web_addresses import is_loopback
-from kalends.serving.configuration.checks import check_at_most
-from kalends.serving.configuration.sections import MAIL_ADDRESS, DurationS, MailAddress, Section
+from kalends.serving.configuration.sections import (
+    MAIL_ADDRESS,
+    DurationS,
+    MailAddress,
+    Section,
+    check_at_most,
+)
 
 ANY_HOST: Final = "*"
 

@@ -13,7 +13,6 @@ from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.core.resources import AttributeValue
 from kalends.core.zone_names import given_zone
-from kalends.serving.configuration.checks import check_at_most, check_unique
 from kalends.serving.configuration.sections import (
     AttributeName,
     ClockTime,
@@ -22,6 +21,8 @@ from kalends.serving.configuration.sections import (
     Name,
     Section,
     Text,
+    check_at_most,
+    check_unique,
 )
 
 

@@ -1,4 +1,4 @@
-"""The base of all sections of the file, durations, and texts with a form."""
+"""The base of all sections of the file, texts with a form, durations, and checks for several sections."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from kalends.core import identifiers
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 
 MAIL_ADDRESS: Final = re.compile(identifiers.MAIL_PATTERN)
@@ -47,3 +49,20 @@ class DurationOrNoneS(DurationS):
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of everything in the file: unknown fields are refused."""
+
+
+def check_at_most(length_s: int, length_s_max: int, where: str) -> None:
+    if length_s > length_s_max:
+        raise InvalidInput(
+            f"{format_duration(length_s)} is too long",
+            where=where,
+            remedy=f"at most {format_duration(length_s_max)}",
+        )
+
+
+def check_unique(names: list[str], where: str) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InvalidInput(
+                f"{name!r} is listed twice", where=f"{where}[{index}].name", remedy="rename one"
+            )

@@ -15,7 +15,6 @@ from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
 from kalends.serving.auth.addresses import check_pattern
 from kalends.serving.auth.callers import require_cover, require_loopback, split_listen
-from kalends.serving.configuration.checks import check_at_most, check_unique
 from kalends.serving.configuration.keys import (
     CallsConfiguration,
     KeyConfiguration,
@@ -45,7 +44,14 @@ from kalends.serving.configuration.rules import (
     RulesConfiguration,
     check_resources,
 )
-from kalends.serving.configuration.sections import DurationOrNoneS, DurationS, Name, Section
+from kalends.serving.configuration.sections import (
+    DurationOrNoneS,
+    DurationS,
+    Name,
+    Section,
+    check_at_most,
+    check_unique,
+)
 
 PASS_S_MAX: Final = 86_400
 """Maximum time in which a user whose token was revoked can still reach a site."""

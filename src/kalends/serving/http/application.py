@@ -23,16 +23,13 @@ from kalends.core.errors import NotAuthenticated
 from kalends.serving.alarms import Report
 from kalends.serving.audit_log import NOWHERE, TEXT_MAX, AuditLog, AuditPlace
 from kalends.serving.auth.callers import ANY, ANYONE, Authenticator, Caller
-from kalends.serving.auth.certificates import check_certificate
 from kalends.serving.auth.claims import SERVERS_SCOPES
+from kalends.serving.auth.peer_auth import check_certificate
 from kalends.serving.clocks import Clock, SystemClock
-from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
-from kalends.serving.http.caller_views import whoami
-from kalends.serving.http.connections import Connections
-from kalends.serving.http.dispatch import Dispatcher, Entry, Handler
+from kalends.serving.http.connections import CONNECTIONS_MAX, Connections
+from kalends.serving.http.dispatch import Dispatcher, Entry, Handler, whoami
 from kalends.serving.http.misdirected import OPENAPI_PATH, Misdirected
-from kalends.serving.http.open_sessions import OpenSessions
 from kalends.serving.http.problem_answers import (
     ANSWER_HEADERS,
     expected,
@@ -42,7 +39,7 @@ from kalends.serving.http.problem_answers import (
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_fields
-from kalends.serving.http.sessions import Session
+from kalends.serving.http.sessions import OpenSessions, Session
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from kalends.serving.metrics import NO_OPERATION, Metrics

@@ -11,10 +11,11 @@ user is cut off only if that user has more than half of all connections.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
+import resource
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kalends.serving.http.addresses import neighbourhood
 from kalends.serving.metrics import Metrics
 
 FIRST_REQUEST_S: Final = 10.0
@@ -194,3 +195,53 @@ class Connections:
 
     def _rank(self, connection: Connection) -> dict[str, dict[Connection, None]]:
         return self._ranks[connection.is_known, connection.requests > 0]
+
+
+def neighbourhood(host: str) -> str:
+    """Return the range of one unknown caller: an IPv4 address, or the 64 bits of an IPv6 network.
+
+    A caller with one address of such a network has all of them. A text that is not an address is returned
+    as it is.
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))
+
+
+CONNECTIONS_MAX: Final = 4_096
+"""Several for each of the thousand sessions; idle ones beyond it would only cost memory."""
+
+DESCRIPTORS_MAX: Final = 65_536
+"""The maximum that is requested of the system, because nothing here would use more."""
+
+
+def raise_descriptors() -> int:
+    """Raise the soft limit of descriptors to the hard one, and return the new limit.
+
+    The soft limit is kept low for programs that use select(2); no kalends server does (systemd.exec(5),
+    `LimitNOFILE`).
+    """
+    soft, hard = (_bounded(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+    if soft < hard:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (hard, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+    return max(soft, hard)
+
+
+def for_connections(descriptors: int, servers: int) -> int:
+    """Return how many connections each of `servers` may have in a process with `descriptors`.
+
+    A quarter stays for other uses: stores, links to other owners' servers, sandboxes of agents.
+    """
+    return max(1, min(CONNECTIONS_MAX, (descriptors - descriptors // 4) // servers))
+
+
+def _bounded(limit: int) -> int:
+    return DESCRIPTORS_MAX if limit == resource.RLIM_INFINITY else min(limit, DESCRIPTORS_MAX)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.calls import OPERATIONS, Operation, Role
+from kalends.contract.calls import OPERATIONS, CallerView, Nothing, Operation, Role
 from kalends.core.conversion import convert
 from kalends.core.errors import KalendsError, OutcomeUnknown, Problem, Unavailable
 from kalends.serving.audit_log import AuditLog
@@ -185,3 +185,23 @@ def answer_overdue(answer_s_max: float) -> OutcomeUnknown:
 
 async def _await(awaitable: Awaitable[Answer]) -> Answer:
     return await awaitable
+
+
+def whoami(role: Role, name: str, clock: Clock) -> Handler:
+    """Return the handler of the server `name`."""
+
+    def view(caller: Caller, body: Nothing) -> CallerView:
+        return CallerView(
+            server=name,
+            role=role,
+            user=caller.principal.user,
+            realm=caller.vouching.realm,
+            groups=caller.principal.groups,
+            scopes=tuple(sorted(caller.scopes)),
+            key=caller.key,
+            audiences=caller.audiences,
+            expires_at=caller.expires_at,
+            now=clock.wall_s(),
+        )
+
+    return view

@@ -27,8 +27,8 @@ from aiohttp.web_protocol import RequestHandler
 from kalends.core.errors import Conflict, InvalidInput, KalendsError
 from kalends.rim.private_files import check_private
 from kalends.serving.auth.callers import split_listen
-from kalends.serving.descriptors import CONNECTIONS_MAX, for_connections, raise_descriptors
 from kalends.serving.http.application import connections_of, drain
+from kalends.serving.http.connections import CONNECTIONS_MAX, for_connections, raise_descriptors
 from kalends.serving.http.door import Door, listening_sockets
 
 KEEP_ALIVE_S: Final = 75.0

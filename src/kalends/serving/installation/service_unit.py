@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from kalends.serving.descriptors import CONNECTIONS_MAX
+from kalends.serving.http.connections import CONNECTIONS_MAX
 
 HOMES: Final = ("/home", "/root", "/run/user")
 

@@ -120,7 +120,7 @@ class GroupCommit(Generic[Op, Result]):
         self._put(operations, done, failed)
 
     def submit_later(self, operations: Sequence[Op], failed: Callable[[StoreFailed], None]) -> None:
-        """Store `operations` before what is submitted next, or within `LATER_S_MAX`; nobody waits for it."""
+        """Store `operations` before the next ones, or within `LATER_S_MAX`; no caller waits for it."""
         self._later += operations
         self._later_failed = failed
         if self._later_timer is None:

@@ -44,7 +44,7 @@ RECONCILE: Final = "kalends admin reconcile"
 
 
 class StoreKind(NamedTuple):
-    """What a program keeps in its stores; `schema` has a table ``meta(name primary key, value)``.
+    """A kind of stores; `schema` has a table ``meta(name primary key, value)``.
 
     `shared`: several processes of one host may have it open (replicas of a broker). `upgrades` holds,
     for each older version, the statements that make a store of it one of the next version. `problems_of`
@@ -157,7 +157,7 @@ def check(path: Path, kind: StoreKind, owner: str = "") -> None:
 
 
 def check_header(path: Path, kind: StoreKind) -> None:
-    """Raise `StoreDamaged` for what can be told from the first bytes of the file, and its size."""
+    """Raise `StoreDamaged` for damage that the first bytes of the file, or its size, show."""
     header, size = read_header(path)
     if not header.startswith(MAGIC) or len(header) < HEADER_BYTES:
         what = "it is empty" if not size else "it is not a SQLite database"
@@ -230,7 +230,7 @@ def write_meta(connection: sqlite3.Connection, name: str, value: int | str) -> N
 
 
 def epoch_problem(path: Path, epoch: int | str, copied: int | str) -> str:
-    """Why the database at `path` may have forgotten promises, or ""."""
+    """Return the reason why the database at `path` may have forgotten promises, or ""."""
     side = read_side_file(path)
     if copied:
         return "it is a copy that was made by a backup"
@@ -298,7 +298,7 @@ def write_side_file(path: Path, epoch: int) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames beside `path` durable."""
+    """Make renames in the folder of `path` durable."""
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -323,7 +323,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Nobody else has the store at `path` open meanwhile; raises `Conflict` when somebody has."""
+    """Keep the store at `path` from others meanwhile; raises `Conflict` if another has it open."""
     lock = _lock(path, shared=False)
     try:
         with _directory_locked(path):
@@ -413,7 +413,7 @@ def _create(path: Path, kind: StoreKind, owner: str) -> None:
 
 
 def _upgrade(path: Path, kind: StoreKind, connection: sqlite3.Connection, lock: int) -> None:
-    """Bring a store of an older version to that of `kind`, in one transaction, with nobody else there.
+    """Bring a store of an older version to that of `kind`, in one transaction, alone.
 
     The connection is asked for the version: that in the header may be older than what the log holds.
     """
@@ -451,7 +451,7 @@ def _begin_epoch(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _connect(database: str, *, busy_ms_max: int = BUSY_MS_MAX) -> sqlite3.Connection:
-    """A connection without implicit transactions; whoever uses it from several threads takes turns."""
+    """Return a connection without implicit transactions; several threads must take turns with it."""
     connection = sqlite3.connect(
         database,
         timeout=busy_ms_max / 1000,

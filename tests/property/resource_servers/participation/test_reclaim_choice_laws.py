@@ -10,7 +10,7 @@ from tests import effort
 from tests.protocol_support import DAY, HERE, T0, Site, commit, lock, rid, visit, vote, want
 
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 
 POOL = f"{HERE}/pool"
 CAPACITY = 3
@@ -33,8 +33,8 @@ def enough_gone(
     return all(used(left, at) + units <= CAPACITY for at in range(start, end))
 
 
-def reclaim(site: Site, start: int, end: int, units: int) -> reclaim_calls.ReclaimView:
-    body = reclaim_calls.Reclaim(
+def reclaim(site: Site, start: int, end: int, units: int) -> owner_calls.ReclaimView:
+    body = owner_calls.Reclaim(
         key=f"reclaim-{start}-{end}-{units}", resource=POOL, start=T0 + DAY + start,
         end=T0 + DAY + end, units=units,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from kalends.agents.language import limits, vocabulary
-from kalends.agents.language.checker import violations_of
+from kalends.agents.language.checker import parsed
 from kalends.agents.language.rules import REMEDIES
 from kalends.agents.runs import ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
@@ -96,7 +96,7 @@ async def test_every_example_gives_what_the_page_says(row: list[str]) -> None:
 
 async def test_the_script_at_the_top_runs() -> None:
     source = TEXT.split("```python\n")[1].split("```")[0]
-    assert violations_of(source) == ()
+    assert parsed(source)[1] == ()
     day_s = 86_400
     starts = [
         9 * 3_600,

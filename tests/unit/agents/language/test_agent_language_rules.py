@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kalends.agents.language import limits
-from kalends.agents.language.checker import violations_of
-from kalends.agents.language.compiler import Rejected, compile_script
+from kalends.agents.language.checker import parsed
+from kalends.agents.language.policy import Rejected, compile_script
 from kalends.agents.language.rules import REMEDIES
 
 CHOOSE = "def choose(view, request):\n"
@@ -114,7 +114,7 @@ BROKEN: list[tuple[str, str, int, int]] = [
 def test_a_broken_rule_is_named_at_its_place(
     rule: str, source: str, line: int, column: int
 ) -> None:
-    found = violations_of(source)
+    found = parsed(source)[1]
     assert rule in {violation.rule for violation in found}
     broken = next(violation for violation in found if violation.rule == rule)
     assert broken.line == line
@@ -133,7 +133,7 @@ def test_every_rule_has_an_example_that_breaks_it() -> None:
 
 
 def test_all_broken_rules_are_named_at_once_in_order_of_place() -> None:
-    found = violations_of(
+    found = parsed(
         "import os\n"
         "class A: pass\n"
         "def choose(view, request):\n"
@@ -141,7 +141,7 @@ def test_all_broken_rules_are_named_at_once_in_order_of_place() -> None:
         "        return view.slots + {1}\n"
         "    except KeyError:\n"
         "        return os\n"
-    )
+    )[1]
     assert [(violation.line, violation.rule) for violation in found] == [
         (1, "no-import"),
         (2, "no-class"),
@@ -153,12 +153,12 @@ def test_all_broken_rules_are_named_at_once_in_order_of_place() -> None:
 
 
 def test_columns_count_characters_not_bytes() -> None:
-    (broken,) = violations_of(body("return ['äöü', nothing]"))
+    (broken,) = parsed(body("return ['äöü', nothing]"))[1]
     assert (broken.line, broken.column) == (2, 20)
 
 
 def test_a_source_with_very_many_violations_shows_the_first_of_them() -> None:
-    found = violations_of("import os\n" * 500 + body("return []"))
+    found = parsed("import os\n" * 500 + body("return []"))[1]
     assert [violation.line for violation in found] == list(range(1, limits.VIOLATIONS_MAX + 1))
 
 
@@ -192,7 +192,7 @@ def test_what_is_refused_is_named_as_its_author_has_written_it() -> None:
         "from os import path\nclass A:\n    pass\n"
         "def choose(view, request):\n    try:\n        return {1}\n    except KeyError:\n        pass\n"
     )
-    said = [violation.detail.partition(";")[0] for violation in violations_of(source)]
+    said = [violation.detail.partition(";")[0] for violation in parsed(source)[1]]
     assert [text for text in said if text.endswith("not in the language")] == [
         f"{written} is not in the language" for written in ("`import`", "`class`", "`try`", "a set")
     ]
@@ -200,7 +200,7 @@ def test_what_is_refused_is_named_as_its_author_has_written_it() -> None:
 
 @pytest.mark.parametrize("source", HOSTILE)
 def test_hostile_text_is_refused_with_a_place(source: str) -> None:
-    found = violations_of(source)
+    found = parsed(source)[1]
     assert found
     assert all(violation.line >= 1 and violation.column >= 1 for violation in found)
 
@@ -230,5 +230,5 @@ ALLOWED = [
 
 @pytest.mark.parametrize("source", ALLOWED)
 def test_what_the_language_has_is_not_refused(source: str) -> None:
-    assert violations_of(source) == ()
+    assert parsed(source)[1] == ()
     compile_script(source)

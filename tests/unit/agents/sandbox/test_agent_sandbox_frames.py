@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from kalends.agents.sandbox import results, worker
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
 from kalends.agents.sandbox.frames import FrameTooLong, exchange, missing_bytes
-from kalends.agents.sandbox.results import BadRunResult, check_plain, read_result
-from kalends.agents.sandbox.verdicts import verdict
+from kalends.agents.sandbox.results import BadRunResult, check_plain, read_result, verdict
 from kalends.agents.sandbox.witness import expect_death
 from kalends.agents.sandbox.worker import HEADER_BYTES
 from kalends.agents.sandbox.zygote_process import ExitStatus, SandboxUnavailable
@@ -271,7 +270,7 @@ def test_the_cache_keeps_what_was_used_last_and_never_too_much(
         twin = [entry for entry in twin if entry[0] != source] + [(source, compiled)]
         while sum(len(kept.bytecode) for _, kept in twin) > 100:
             twin.pop(0)
-        assert cache.bytes_kept == sum(len(kept.bytecode) for _, kept in twin)
+        assert cache._bytes == sum(len(kept.bytecode) for _, kept in twin)
         assert len(cache) == len(twin)
         assert cache.get("ada", twin[0][0], "engine") == twin[0][1]
         twin.append(twin.pop(0))

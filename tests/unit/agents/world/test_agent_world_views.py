@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.agent_worlds import ADA, DAY_S, MONDAY, Taken, calendar, visit
 
 from kalends.agents.runs import RunOutcome, ScriptRun
-from kalends.agents.world import default
 from kalends.agents.world.answers import BadResult, chosen, judged, recalled
-from kalends.agents.world.offers import Offer, offers
+from kalends.agents.world.offers import Offer, default_choice, offers
 from kalends.agents.world.views import TAKEN_SHOWN_MAX, Asker, choose_arguments, recall_arguments
 from kalends.agents.world.visible_calendar import STEPS_EACH_MIN, STEPS_MAX, Shown, look, steps_each
 from kalends.agents.world.zones import zones_of
@@ -289,13 +288,13 @@ def test_by_default_the_earliest_comes_first_all_its_slots_together() -> None:
         asks,
         last=MONDAY + 2 * HOUR_S,
     )
-    found = default.choice(seen.offers)
+    found = default_choice(seen.offers)
     assert sorted(found) == sorted(seen.offers)
     assert [(offer.common, offer.term) for offer in found[:2]] == [
         (MONDAY + HOUR_S, 0), (MONDAY + HOUR_S, 1),
     ]  # fmt: skip
     assert found[-1].common == MONDAY + HOUR_S // 2
-    assert default.choice([]) == []
+    assert default_choice([]) == []
 
 
 # Offers of real calendars

@@ -13,7 +13,7 @@ from kalends.broker.coordination.owners.owner_reclaims import TRIES_MAX
 from kalends.broker.coordination.record.decision_record import decode_record
 from kalends.calendars import Limit, Limits
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.core.errors import InvalidInput, KeyReused, NotFound, RefusalCode
 from kalends.core.principals import Principal
 
@@ -337,27 +337,25 @@ def unfounded(rid: str) -> m.Reclaim:
 def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
     world = ReclaimWorld()
     site = world.sites["here"]
-    body = reclaim_calls.Reclaim(
+    body = owner_calls.Reclaim(
         key="the-key-of-it", resource="here/one", start=START, end=START + HOUR
     )
 
-    def ask(asked: reclaim_calls.Reclaim) -> reclaim_calls.ReclaimView:
+    def ask(asked: owner_calls.Reclaim) -> owner_calls.ReclaimView:
         return site.call(lambda participant, now: participant.reminders.reclaim(asked, now))
 
     assert ask(body) == ask(body)
     assert len(world.reclaims("here")) == 1
     with pytest.raises(KeyReused):
         ask(
-            reclaim_calls.Reclaim(
+            owner_calls.Reclaim(
                 key="the-key-of-it", resource="here/one", start=START, end=START + 1
             )
         )
     for wrong in (
-        reclaim_calls.Reclaim(
-            key="another-key", resource="here/none", start=START, end=START + HOUR
-        ),
-        reclaim_calls.Reclaim(key="another-key", resource="here/one", start=START, end=START),
-        reclaim_calls.Reclaim(key="another-key", resource="here/one", start=0, end=HOUR),
+        owner_calls.Reclaim(key="another-key", resource="here/none", start=START, end=START + HOUR),
+        owner_calls.Reclaim(key="another-key", resource="here/one", start=START, end=START),
+        owner_calls.Reclaim(key="another-key", resource="here/one", start=0, end=HOUR),
     ):
         with pytest.raises(InvalidInput):
             ask(wrong)

@@ -9,7 +9,7 @@ from tests.protocol_support import visit, want
 from tests.reclaim_world import HOUR, ReclaimWorld
 
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.core.errors import InvalidInput, KeyReused, RefusalCode
 
 
@@ -186,7 +186,7 @@ def test_all_units_can_be_named_and_no_more_than_all() -> None:
 def test_a_key_stands_for_as_many_units_as_it_was_first_used_with() -> None:
     world = ReclaimWorld()
     view = world.reclaim("here/pool", 4, 5, units=2)
-    body = reclaim_calls.Reclaim(
+    body = owner_calls.Reclaim(
         key=view.key, resource="here/pool", start=view.start, end=view.end, units=1,
         reason=view.reason,
     )  # fmt: skip

@@ -12,11 +12,10 @@ from tests.protocol_support import ANN
 from kalends.broker.coordination.record.views import view_of
 from kalends.broker.register import notice_table
 from kalends.broker.register.request_writes import NOTICES_MAX
-from kalends.cli.requests.words import request_lines
+from kalends.cli.requests.request_texts import request_lines
 from kalends.contract import messages as m
 from kalends.contract.calls import UnitsOut
-from kalends.notices.request_delivery import request_delivery
-from kalends.notices.request_notice import RequestNotice
+from kalends.notices.request_notice import RequestNotice, request_delivery
 
 UTC = ZoneInfo("UTC")
 

@@ -34,7 +34,7 @@ from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.register import job_starts, lives, request_reads, request_writes
 from kalends.broker.register.broker_store import SCHEMA
-from kalends.client.inputs.place_builder import attributes_in, preferences_in
+from kalends.client.inputs.machine_requirements import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock

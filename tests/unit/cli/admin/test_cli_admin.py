@@ -15,7 +15,7 @@ from client_broker import Broker
 
 from kalends.cli import cli
 from kalends.cli.admin.reclaims import reclaim_lines
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.extras import install_command
 from kalends.resource_servers.journal.site_store import SiteStore
@@ -223,9 +223,7 @@ def test_a_reclaim_needs_its_time_or_the_key_of_the_one_to_withdraw(broker: Brok
 def test_a_key_of_no_reclaim_is_named_as_it_was_typed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(
-        self: Broker, user: str, body: reclaim_calls.ReclaimRef
-    ) -> reclaim_calls.ReclaimView:
+    def refuse(self: Broker, user: str, body: owner_calls.ReclaimRef) -> owner_calls.ReclaimView:
         raise NotFound("no such reclaim", where="key")
 
     monkeypatch.setattr(Broker, "do_reclaim_end", refuse)
@@ -235,9 +233,7 @@ def test_a_key_of_no_reclaim_is_named_as_it_was_typed(
 
 
 def test_of_one_that_stays_beside_a_reclaim_it_is_said_in_the_singular() -> None:
-    view = reclaim_calls.ReclaimView(
-        key="k", resource="sdsc/sp2", start=0, end=60, units=2, beside=1
-    )
+    view = owner_calls.ReclaimView(key="k", resource="sdsc/sp2", start=0, end=60, units=2, beside=1)
     assert "  beside   1 other reservation fits, and stays" in reclaim_lines(view, ZoneInfo("UTC"))
 
 

@@ -22,7 +22,7 @@ from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.broker.jobs.parts.user_pick import pick_run
 from kalends.cli import cli
 from kalends.cli.console import output
-from kalends.client.trials.samples import SLOTS, sample_job
+from kalends.client.trials.script_check import SLOTS, sample_job
 from kalends.contract import calls
 from kalends.core.jobs import JobRequest
 from kalends.core.resources import ResourceInfo, Slot

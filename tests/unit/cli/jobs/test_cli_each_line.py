@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from kalends.cli import cli
 from kalends.cli.jobs import submission
-from kalends.contract.bulk_calls import MadeJob
+from kalends.contract.job_calls import MadeJob
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 

@@ -20,11 +20,10 @@ from kalends.cli.jobs.job_terminal import Told
 from kalends.cli.jobs.run import run
 from kalends.cli.jobs.run_in_step import _followed, _left, first_failed
 from kalends.cli.jobs.submission import submit
-from kalends.cli.requests.words import claim_lines, listing, request_lines
+from kalends.cli.requests.request_texts import claim_lines, listing, request_lines
 from kalends.client.client import Client
 from kalends.contract.calls import ClaimView, RequestView
-from kalends.contract.job_calls import JobView
-from kalends.contract.output_calls import JobOutput
+from kalends.contract.job_calls import JobOutput, JobView
 from kalends.core.errors import InvalidInput, Unavailable
 from kalends.core.steps import StepPart
 

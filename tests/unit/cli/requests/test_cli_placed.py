@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from msgspec import structs
 
 from kalends.cli import cli
-from kalends.cli.requests.words import listing, placed_words, request_lines
+from kalends.cli.requests.request_texts import listing, placed_text, request_lines
 from kalends.cli.resources import site_lines
 from kalends.contract.calls import (
     PlacedEnd,
@@ -39,7 +39,7 @@ def test_a_start_is_told_only_while_it_is_promised(state: RequestState, line: st
 
 def test_other_places_are_told_until_it_has_started_at_one() -> None:
     also = PlacedJob(machine="sdsc/sp2", number=7)
-    assert placed_words(structs.replace(PLACED, also=(also,)), ZoneInfo("UTC")).endswith(
+    assert placed_text(structs.replace(PLACED, also=(also,)), ZoneInfo("UTC")).endswith(
         "; also waits as sdsc/sp2/7"
     )
 

@@ -22,13 +22,13 @@ def view(count: int, chosen: int) -> PollView:
 
 
 def test_a_short_curve_is_drawn_point_by_point() -> None:
-    assert poll_lines(view(5, 4), "*") == [
+    assert poll_lines(view(5, 4)) == [
         "term 2: 2 of 5, each taken with a chance of 30%: 4 are asked first",
         "polled      delay  enough",
-        "     2     208 ms   75.0%  ********************************",
-        "     3     145 ms   87.5%  **********************",
-        "   > 4     116 ms   93.8%  ******************",
-        "     5     100 ms   96.9%  ***************",
+        "     2     208 ms   75.0%  ################################",
+        "     3     145 ms   87.5%  ######################",
+        "   > 4     116 ms   93.8%  ##################",
+        "     5     100 ms   96.9%  ###############",
     ]
 
 

@@ -23,8 +23,7 @@ from tests.unit.broker.reconciliation.test_restored_sites import relock
 
 from kalends.calendars import Limit
 from kalends.contract import messages as m
-from kalends.contract.approval_calls import DecideApproval
-from kalends.contract.reclaim_calls import Reclaim
+from kalends.contract.owner_calls import DecideApproval, Reclaim
 from kalends.core.errors import Conflict, Unavailable
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claims.petitions import Petition

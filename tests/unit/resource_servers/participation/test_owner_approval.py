@@ -23,7 +23,7 @@ from tests.protocol_support import (
 
 from kalends.calendars import AccessRule, Limit
 from kalends.contract import messages as m
-from kalends.contract.approval_calls import DecideApproval
+from kalends.contract.owner_calls import DecideApproval
 from kalends.core.errors import Conflict, NotFound, RefusalCode
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claims.petitions import Petition

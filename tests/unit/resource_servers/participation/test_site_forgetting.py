@@ -23,7 +23,7 @@ from tests.protocol_support import (
 )
 
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.resource_servers.participation.memory.retention import (
     ASKED_MAX,
     COLLECT_EVERY_MS,
@@ -174,7 +174,7 @@ def test_another_registers_clock_says_nothing_about_what_is_locked() -> None:
 
 def test_a_reclaim_outlives_a_clock_that_is_ahead() -> None:
     site = Site()
-    reclaim = reclaim_calls.Reclaim(
+    reclaim = owner_calls.Reclaim(
         key="the-key-1", resource=f"{HERE}/one", start=T0 + 20 * DAY, end=T0 + 21 * DAY
     )
     site.call(lambda participant, now: participant.reminders.reclaim(reclaim, now))

@@ -19,7 +19,7 @@ from tests.protocol_support import (
 )
 
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.core.errors import Conflict, RefusalCode
 from kalends.core.identifiers import short_id
 
@@ -140,7 +140,7 @@ def test_after_a_reclaim_of_as_much_it_can_be_made_smaller_and_nothing_more_is_t
 ) -> None:  # type: ignore[no-untyped-def]
     site = Site()
     lock(site, 1, want("pool", 0, HOUR, 1))
-    body = reclaim_calls.Reclaim(
+    body = owner_calls.Reclaim(
         key="smaller", resource=POOL, start=T0, end=T0 + 300 * DAY, units=2, reason="sold"
     )
     site.call(lambda participant, now: participant.reminders.reclaim(body, now))

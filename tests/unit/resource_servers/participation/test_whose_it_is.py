@@ -30,9 +30,8 @@ from tests.protocol_support import (
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.errors import NotAllowed, RefusalCode
-from kalends.core.principals import Principal
+from kalends.core.principals import Principal, VouchedNames
 from kalends.core.scripts import Starts, asked_for
-from kalends.core.vouched_names import VouchedNames
 from kalends.resource_servers.participation.registers import Badge, Registers
 
 ROGUE = "d0e" + "0" * 29

@@ -22,7 +22,7 @@ from kalends.broker.coordination.voting.negotiation import Negotiation
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase, no_answers
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
-from kalends.contract.owner_words import refusal_of
+from kalends.contract.owner_calls import approval_refusal
 from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
@@ -98,7 +98,7 @@ class OwnerApprovals:
             self.negotiation.refused(case, no_answers(silent), now)
             return
         late = [part for part in asked if _is_pending(part)]
-        self._end(case, [refusal_of(_names_of(part)[0], False, "") for part in late], now)
+        self._end(case, [approval_refusal(_names_of(part)[0], False, "") for part in late], now)
 
     def _end(self, case: Transaction, refusals: list[Refusal], now: Moment) -> None:
         """Give up all holds, at every site; the user gets the owner's comment."""
@@ -107,7 +107,7 @@ class OwnerApprovals:
 
 def _no_of(part: Branch, says: m.OwnerSays) -> Refusal:
     where = says.resources[0] if says.resources else part.wants[0].resource
-    return refusal_of(where, says.state == "declined", says.word)
+    return approval_refusal(where, says.state == "declined", says.word)
 
 
 def _is_pending(part: Branch) -> bool:

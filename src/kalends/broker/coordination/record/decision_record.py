@@ -58,11 +58,11 @@ from msgspec.structs import replace
 from kalends.contract.calls import Event, Patience, PlacedEnd, PlacedJob, RequestState, Waiting
 from kalends.contract.messages import Chosen, Mark, Want
 from kalends.contract.notice_calls import ChangeByOthers
+from kalends.core.attributes import PlacePreference
 from kalends.core.errors import Problem, StoreDamaged
 from kalends.core.identifiers import split_resource
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
-from kalends.core.place_preferences import PlacePreference
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.steps import Step, StepPart

@@ -10,7 +10,7 @@ from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.transaction import Transaction
 from kalends.contract.calls import Event
-from kalends.contract.slot_words import slot_words
+from kalends.contract.slots_text import slots_text
 from kalends.core import limits
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Refusal
@@ -79,6 +79,6 @@ def as_told(record: r.Record, event: Event) -> Event:
         return event
     wanted = record.wants or record.spec.wants
     if event.kind == "released":
-        return structs.replace(event, detail=f"the change to {slot_words(wanted)}")
-    detail = f"to {slot_words(wanted)}: {event.detail}" if wanted else event.detail
+        return structs.replace(event, detail=f"the change to {slots_text(wanted)}")
+    detail = f"to {slots_text(wanted)}: {event.detail}" if wanted else event.detail
     return structs.replace(event, kind="refused", detail=detail)

@@ -31,7 +31,7 @@ from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedJob, Waiting
 from kalends.contract.messages import Want
-from kalends.contract.slot_words import slot_words
+from kalends.contract.slots_text import slots_text
 from kalends.core.errors import Expired, KalendsError, NoCommonTime, Refusal
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
@@ -227,7 +227,7 @@ class PreparePhase:
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
         if record.replaces:
-            to = _places(record.job.placed) if record.job.placed else slot_words(record.wants)
+            to = _places(record.job.placed) if record.job.placed else slots_text(record.wants)
             self.log.add(case, "changed", f"to {to}", now)
         else:
             self.log.add(case, "reserved", "", now)

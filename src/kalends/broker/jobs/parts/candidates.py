@@ -9,14 +9,13 @@ from kalends.broker.coordination.record.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.jobs.parts.places_elsewhere import placement_of
 from kalends.broker.planning.directory import Directory
-from kalends.core.attributes import described, matches
+from kalends.core.attributes import described, matches, worth_s
 from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.implementations import first_to_end
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import SOLICITED_MACHINES_MAX
-from kalends.core.place_preferences import worth_s
 from kalends.core.refusals import error_of
 from kalends.core.requests import Term
 from kalends.core.resources import ResourceInfo

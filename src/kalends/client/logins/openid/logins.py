@@ -16,7 +16,7 @@ from kalends.client.logins.openid.endpoints import (
     metadata_addresses,
 )
 from kalends.client.logins.openid.exchange import Exchange
-from kalends.client.logins.token_life import life_of
+from kalends.client.logins.token_lifetime import lifetime_of
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, NotAuthenticated, NotFound, Unavailable
 
@@ -84,7 +84,7 @@ async def fresh_token(login: KeptLogin, wall_clock: Callable[[], float] = time.t
     """
     now_s = int(wall_clock())
     token = login.token()
-    life = life_of(token)
+    life = lifetime_of(token)
     if life is None or not life.is_ending(now_s) or not login.can_renew():
         return token
     try:
@@ -152,7 +152,7 @@ def _tokens(answer: TokenAnswer, refresh: str, where: str) -> Tokens:
         token.isascii() and token.isprintable() and len(token) <= limits.TOKEN_CHARACTERS_MAX
         for token in (access, refresh)
     )
-    if not fine or life_of(access) is None:
+    if not fine or lifetime_of(access) is None:
         raise InvalidInput(
             "the provider's access tokens do not name their user (they are not JWTs)",
             where=where,

@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kalends.contract import approval_calls
 from kalends.contract import messages as m
+from kalends.contract import owner_calls
 from kalends.contract.fields import Want
-from kalends.contract.owner_words import refusal_of
+from kalends.contract.owner_calls import approval_refusal
 from kalends.core.errors import Conflict, NotFound, Refusal, RefusalCode, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
@@ -122,7 +122,9 @@ class OwnerApproval:
         if petition is None or petition.stands:
             return ()
         return (
-            refusal_of(petition.wants[0].resource, petition.state == "declined", petition.word),
+            approval_refusal(
+                petition.wants[0].resource, petition.state == "declined", petition.word
+            ),
         )
 
     # The broker asks
@@ -221,7 +223,7 @@ class OwnerApproval:
                 yield stake, petition
 
     def decide(
-        self, body: approval_calls.DecideApproval, by: str, now: Moment
+        self, body: owner_calls.DecideApproval, by: str, now: Moment
     ) -> tuple[Stake, Petition]:
         """Give the owner's word; the same word again changes nothing.
 

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from kalends.contract import messages as m
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.contract.messages import TimeS
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound, Refusal
@@ -96,7 +96,7 @@ class ReclaimReminders:
 
     # Calls of owners
 
-    def reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> reclaim_calls.ReclaimView:
+    def reclaim(self, body: owner_calls.Reclaim, now: Moment) -> owner_calls.ReclaimView:
         """Take the time back; repeating it with its key changes nothing.
 
         Raises `InvalidInput` for a resource or a time that there is not, `KeyReused` for a key that
@@ -106,7 +106,7 @@ class ReclaimReminders:
         self.settle(now)
         return view
 
-    def _reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> reclaim_calls.ReclaimView:
+    def _reclaim(self, body: owner_calls.Reclaim, now: Moment) -> owner_calls.ReclaimView:
         known = self._reclaims.get(body.key)
         if known is not None:
             if _asked(known) != _asked(body):
@@ -129,7 +129,7 @@ class ReclaimReminders:
         self._ask_back(reclaimed, now, 0)
         return self._view(self._reclaims[body.key])
 
-    def _foreseen(self, reclaimed: Reclaimed) -> reclaim_calls.ReclaimView:
+    def _foreseen(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
         """Return what would become of it, under no key; everything is as before."""
         if reclaimed.units:
             self._share(reclaimed)
@@ -138,7 +138,7 @@ class ReclaimReminders:
         finally:
             self.room.give_up(reclaimed.key)
 
-    def end(self, key: str, now: Moment) -> reclaim_calls.ReclaimView:
+    def end(self, key: str, now: Moment) -> owner_calls.ReclaimView:
         """Withdraw the reclaim: the time can be booked again; moved reservations stay moved.
 
         Raises `NotFound` for a key that stands for none.
@@ -147,7 +147,7 @@ class ReclaimReminders:
         if reclaimed is None and self.set_aside.withdraw(key):
             self.outbox.store(ReclaimDropped(key))
             self.settle(now)
-            return reclaim_calls.ReclaimView(key=key, resource="", start=0, end=0)
+            return owner_calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
                 "no such reclaim",
@@ -250,13 +250,13 @@ class ReclaimReminders:
             own += stake.claims if stake is not None else ()
         return tuple(self.room.refusals(wants, own))
 
-    def views(self) -> tuple[reclaim_calls.ReclaimView, ...]:
+    def views(self) -> tuple[owner_calls.ReclaimView, ...]:
         return tuple(map(self._view, self._reclaims.values()))
 
-    def _view(self, reclaimed: Reclaimed) -> reclaim_calls.ReclaimView:
+    def _view(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
         return view_of(self.moved.noted(reclaimed, ()), self.choice)
 
-    def _check_reclaim(self, body: reclaim_calls.Reclaim, now: Moment) -> None:
+    def _check_reclaim(self, body: owner_calls.Reclaim, now: Moment) -> None:
         if body.resource not in self.book.calendars:
             raise InvalidInput(
                 f"this site has no resource {body.resource}",
@@ -375,7 +375,7 @@ class ReclaimReminders:
         self.outbox.store(ReclaimDropped(reclaimed.key))
 
 
-def _asked(reclaimed: Reclaimed | reclaim_calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
+def _asked(reclaimed: Reclaimed | owner_calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
     return (
         reclaimed.resource, reclaimed.start, reclaimed.end, reclaimed.notice_s, reclaimed.reason,
         reclaimed.units,

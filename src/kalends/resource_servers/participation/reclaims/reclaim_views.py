@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from kalends.contract import reclaim_calls
+from kalends.contract import owner_calls
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.reclaims.reclaim_choice import (
     InTheWay,
@@ -17,13 +17,13 @@ from kalends.resource_servers.participation.reclaims.reclaim_choice import (
 from kalends.resource_servers.participation.reclaims.reclaims import Reclaimed, ReclaimedSlot
 
 
-def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> reclaim_calls.ReclaimView:
+def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> owner_calls.ReclaimView:
     """Return it as it is now."""
     found = choice.in_the_way(reclaimed)
     waiting = tuple(stake.rid for stake in found.going)
     staying = {stake.rid for stake in (*found.beside, *found.spared)}
     gone = tuple(rid for rid in reclaimed.told if rid not in waiting and rid not in staying)
-    return reclaim_calls.ReclaimView(
+    return owner_calls.ReclaimView(
         key=reclaimed.key,
         resource=reclaimed.resource,
         start=reclaimed.start,
@@ -45,7 +45,7 @@ def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> reclaim_calls.Reclai
 
 def _still_there(
     reclaimed: Reclaimed, found: InTheWay
-) -> Iterable[reclaim_calls.ReclaimedReservation]:
+) -> Iterable[owner_calls.ReclaimedReservation]:
     for stake in found.going:
         yield _told_of(stake, reclaimed, "waiting")
     for stake in found.spared:
@@ -54,10 +54,10 @@ def _still_there(
 
 def _told_of(
     stake: Stake, reclaimed: Reclaimed, state: Literal["waiting", "stays"], why: str = ""
-) -> reclaim_calls.ReclaimedReservation:
+) -> owner_calls.ReclaimedReservation:
     claims = claims_to_go(stake, reclaimed) or claims_there(stake, reclaimed)
     place = place_of(stake, claims)
-    return reclaim_calls.ReclaimedReservation(
+    return owner_calls.ReclaimedReservation(
         id=stake.rid, user=place.user, start=place.start, end=place.end, units=place.units,
         state=state, why=why,
     )  # fmt: skip
@@ -65,7 +65,7 @@ def _told_of(
 
 def _gone(
     reclaimed: Reclaimed, rid: str, choice: ReclaimChoice
-) -> reclaim_calls.ReclaimedReservation:
+) -> owner_calls.ReclaimedReservation:
     """One whose going an older version has noted has no more than its id."""
     had = reclaimed.had.get(rid) or ReclaimedSlot(
         reclaimed.resource, reclaimed.start, reclaimed.end, 0
@@ -73,7 +73,7 @@ def _gone(
     went = reclaimed.went.get(rid)
     stake = choice.book.stakes.peek(rid)
     cancelled = stake is not None and stake.has("cancelled")
-    return reclaim_calls.ReclaimedReservation(
+    return owner_calls.ReclaimedReservation(
         id=rid,
         user=had.user,
         start=had.start,

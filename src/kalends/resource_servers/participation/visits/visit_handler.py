@@ -16,9 +16,8 @@ from typing import Final
 import msgspec
 
 from kalends.agents.runs import RunOutcome, ScriptRun
-from kalends.agents.world import default
 from kalends.agents.world.answers import BadResult, chosen
-from kalends.agents.world.offers import Offer, offered, offers
+from kalends.agents.world.offers import Offer, default_choice, offered, offers
 from kalends.agents.world.views import choose_arguments
 from kalends.agents.world.visible_calendar import Shown, reached
 from kalends.agents.world.zones import zones_of
@@ -250,7 +249,7 @@ class VisitHandler:
     def _by_default(
         self, visit: AgentVisit, code: RunCode, detail: str, line: int = 0
     ) -> SlotChoice:
-        return SlotChoice(code, default.choice(visit.offers), detail, line)
+        return SlotChoice(code, default_choice(visit.offers), detail, line)
 
     # Holding what was chosen
 

@@ -12,9 +12,9 @@ from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.problems import lines as problem_lines
 from kalends.cli.console.screen import stated
 from kalends.cli.requests.agent_options import argument_text
-from kalends.cli.requests.waiting_words import waiting_words
-from kalends.contract.notice_calls import ChangeByOthers, made_words
-from kalends.contract.slot_words import slot_words
+from kalends.cli.requests.waiting_texts import waiting_text
+from kalends.contract.notice_calls import ChangeByOthers, made_text
+from kalends.contract.slots_text import slots_text
 from kalends.core.durations import format_duration
 from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id
@@ -71,7 +71,7 @@ def understood(
             format_time(request.not_after, zone) if request.not_after and not exact else "",
         ),
         *(("prefer", preferences.understood(each, request)) for each in said.preferences),
-        ("waits", _patience_words(said, zone)),
+        ("waits", _patience_text(said, zone)),
         ("priority", f"{request.priority:+d}" if request.priority else ""),
         ("agent", request.agent),
         ("with", argument_text(request.arguments)),
@@ -90,7 +90,7 @@ def _passed(request: Request, now_s: int) -> str:
     return ", which has passed: from now on"
 
 
-def _patience_words(said: Said, zone: ZoneInfo) -> str:
+def _patience_text(said: Said, zone: ZoneInfo) -> str:
     """Describe how long the request may wait; empty for the default."""
     until = format_time(said.give_up_at, zone) if said.give_up_at else ""
     if said.patience == "none":
@@ -106,7 +106,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     facts = [("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note)]
     if view.placed is not None:
         told = view.state == "reserved" or view.placed.ended is not None
-        words = f", {placed_words(view.placed, zone)}" if told else ""
+        words = f", {placed_text(view.placed, zone)}" if told else ""
         facts.append(("job", f"{view.placed.machine}/{view.placed.number}{words}"))
     elif view.start < view.end:
         length = format_duration(view.end - view.start)
@@ -117,7 +117,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     if view.expires_at:
         facts.append(("expires", format_time(view.expires_at, zone)))
     if view.state == "open" and view.waiting is not None:
-        facts.append(("waiting", waiting_words(view, zone)))
+        facts.append(("waiting", waiting_text(view, zone)))
         facts.append(("since", format_time(view.waiting.since, zone)))
     if view.recalled_until:
         facts.append(("recalled", f"until {format_time(view.recalled_until, zone)}"))
@@ -130,12 +130,12 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
                 f"the agent, at {', '.join(view.agent_failed)}: slots were chosen without it there",
             )
         )
-    facts += [("out", units_out_words(each, view, zone)) for each in view.units_out]
+    facts += [("out", units_out_text(each, view, zone)) for each in view.units_out]
     if view.changed is not None:
-        facts.append(("changed", change_words(view.changed, zone)))
-        facts.append(("before", before_words(view.changed, zone)))
+        facts.append(("changed", change_text(view.changed, zone)))
+        facts.append(("before", slots_text(view.changed.was, zone)))
     if view.changing:
-        facts.append(("changing", _changing_words(view)))
+        facts.append(("changing", _changing_text(view)))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
     state = _stage(view)
     return [
@@ -152,7 +152,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     ]
 
 
-def _changing_words(view: RequestView) -> str:
+def _changing_text(view: RequestView) -> str:
     """Describe an open change of a reservation; an open `view` is the change itself."""
     named = short_id(view.changing)
     if view.state == "open":
@@ -232,7 +232,7 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
         [
             (
                 short_id(view.id),
-                _state_words(view),
+                _state_text(view),
                 short_time(start, zone) if start else "-",
                 format_duration(end - start) if start < end else "-",
                 view.user,
@@ -261,38 +261,33 @@ def _stage(view: RequestView) -> str:
     return "ended" if view.parts_ended_at or (ended and view.state == "reserved") else view.state
 
 
-def _state_words(view: RequestView) -> str:
+def _state_text(view: RequestView) -> str:
     """Return the stage, how the job ended, and changes by others."""
     stage = _stage(view)
     if stage != "ended":
-        return f"{stage} ({made_words(view.changed)})" if view.changed else stage
+        return f"{stage} ({made_text(view.changed)})" if view.changed else stage
     ended = view.placed.ended if view.placed is not None else None
-    return stage if ended is None or ended.succeeded else f"ended: {how_words(ended)}"
+    return stage if ended is None or ended.succeeded else f"ended: {how_ended(ended)}"
 
 
-def units_out_words(out: UnitsOut, view: RequestView, zone: ZoneInfo) -> str:
+def units_out_text(out: UnitsOut, view: RequestView, zone: ZoneInfo) -> str:
     """Describe units of a slot that cannot be used."""
     units = sum(each.units for each in view.claims if each.resource == out.resource)
     why = f": {out.detail}" if out.detail else ""
     return f"{out.units} of {units} units on {out.resource}, since {format_time(out.at, zone)}{why}"
 
 
-def change_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
+def change_text(changed: ChangeByOthers, zone: ZoneInfo) -> str:
     """Return a change of a request: what, by whom, when and why."""
     reason = f": {changed.reason}" if changed.reason else ""
     made = changed.made.replace("-", " ")
     return f"{made} by {changed.by} on {format_time(changed.at, zone)}{reason}"
 
 
-def before_words(changed: ChangeByOthers, zone: ZoneInfo) -> str:
-    """Return the earlier slots of the request; "" if they are not known, or there were none."""
-    return slot_words(changed.was, zone) if changed.was else ""
-
-
-def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
+def placed_text(placed: PlacedJob, zone: ZoneInfo) -> str:
     """Return the promised or likely start of a job that a broker placed, or how it ended."""
     if placed.ended is not None:
-        told = ended_words(placed.ended, zone)
+        told = ended_text(placed.ended, zone)
         says_why = f"; kalends job {placed.machine}/{placed.number} shows why"
         return f"{told}{says_why if placed.ended.end == 'not-started' else ''}"
     also = "".join(f"; also waits as {each.machine}/{each.number}" for each in placed.also)
@@ -301,16 +296,16 @@ def placed_words(placed: PlacedJob, zone: ZoneInfo) -> str:
     return f"is likely to start by {format_time(placed.late_start, zone)}{also}"
 
 
-def ended_words(ended: PlacedEnd, zone: ZoneInfo) -> str:
+def ended_text(ended: PlacedEnd, zone: ZoneInfo) -> str:
     """Return when and how a job ended, and how long it ran."""
     at = format_time(ended.at, zone)
     if ended.end == "withdrawn":
         return f"was withdrawn {at}"
     if ended.end == "not-started":
         return f"could not be started {at}"
-    return f"ended {at} after {format_duration(ended.ran_s)}: {how_words(ended)}"
+    return f"ended {at} after {format_duration(ended.ran_s)}: {how_ended(ended)}"
 
 
-def how_words(ended: PlacedEnd) -> str:
+def how_ended(ended: PlacedEnd) -> str:
     """Return how a job ended, e.g. ``exit 0``."""
     return ended.end if ended.end != "exit" or ended.succeeded else f"exit {ended.status}"

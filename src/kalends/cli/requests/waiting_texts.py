@@ -11,14 +11,14 @@ from kalends.cli.console.output import rows, short_time
 from kalends.core.identifiers import short_id
 
 if TYPE_CHECKING:
-    from kalends.contract.approval_calls import ApprovalView
     from kalends.contract.calls import (
         RequestView,
         Waiting,
     )
+    from kalends.contract.owner_calls import ApprovalView
 
 
-def approval_words(waiting: Waiting, zone: ZoneInfo) -> str:
+def approval_text(waiting: Waiting, zone: ZoneInfo) -> str:
     """Return the owners whose approval is awaited, and the deadline."""
     until = short_time(waiting.until, zone)
     return f"waits for the approval of {_owners(waiting.awaited)} until {until} ({zone.key})"
@@ -45,13 +45,13 @@ def _owners(resources: Sequence[str]) -> str:
     return f"the owner of {' and of '.join(dict.fromkeys(resources))}"
 
 
-def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
+def waiting_text(view: RequestView, zone: ZoneInfo) -> str:
     """Describe the wait of an open request: slots, requests ahead, start tried, deadline."""
     waiting = view.waiting
     if waiting is None:
         return "being decided"
     if waiting.approval:
-        return approval_words(waiting, zone)
+        return approval_text(waiting, zone)
     awaited = " and ".join(waiting.awaited) or "its turn"
     told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
     ahead = f", {waiting.ahead} ahead" if waiting.ahead else ", next in line"
@@ -88,7 +88,7 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
     )
 
 
-def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
+def recalled_text(view: RequestView, zone: ZoneInfo) -> str:
     """Describe what the holder of a recalled request must do, and by when if that is known."""
     by = "it now"
     if view.recalled_until:
@@ -113,7 +113,7 @@ def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     if view.state == "open" and view.waiting is not None:
         how = "on waiting lists" if view.waiting.listed else "still waiting"
         if view.waiting.approval:
-            how = approval_words(view.waiting, zone)
+            how = approval_text(view.waiting, zone)
         what = "the change" if view.changing else "it"
         return [
             f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give {what} up"
@@ -121,7 +121,7 @@ def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     if view.state == "open":
         return [f"still being decided: kalends show {named}, or kalends watch {named}"]
     if view.state == "held" and view.recalled_until:
-        return [recalled_words(view, zone)]
+        return [recalled_text(view, zone)]
     if view.state == "held" and view.needs_approval:
         return to_approve_lines(view.needs_approval, named)
     if view.state == "held":

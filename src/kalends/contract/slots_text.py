@@ -10,7 +10,7 @@ from kalends.core.durations import format_duration
 from kalends.core.times import format_time
 
 
-def slot_words(wants: Sequence[Want], zone: str | ZoneInfo = "UTC") -> str:
+def slots_text(wants: Sequence[Want], zone: str | ZoneInfo = "UTC") -> str:
     """Return the slots of a request, with times in `zone`; one time if all parts have the same."""
     amounts = ", ".join(f"{want.resource}:{want.units}" for want in wants)
     times = {(want.start, want.end) for want in wants}

@@ -25,7 +25,7 @@ class _Audiences(msgspec.Struct):
     aud: str | list[str]
 
 
-class TokenLife(NamedTuple):
+class TokenLifetime(NamedTuple):
     """A lifetime from `begins_at` (0: not known) to `expires_at`, in seconds UTC."""
 
     begins_at: int
@@ -43,13 +43,13 @@ class TokenLife(NamedTuple):
         return self.left_s(now_s) <= min(max(life_s // SOON_SHARE, SOON_S), life_s // 2)
 
 
-def life_of(token: str) -> TokenLife | None:
+def lifetime_of(token: str) -> TokenLifetime | None:
     """Return the life of `token`; None if it is not a JWT (RFC 7519) with an end."""
     claims = _claims_in(token, _Times)
     if claims is None:
         return None
     try:
-        return TokenLife(int(claims.iat or claims.nbf), int(claims.exp))
+        return TokenLifetime(int(claims.iat or claims.nbf), int(claims.exp))
     except (ValueError, OverflowError):
         return None
 

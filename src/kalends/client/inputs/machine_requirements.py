@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from kalends.client.inputs.given_values import by_name
 from kalends.client.inputs.request_builder import Duration, length_s
+from kalends.core.attributes import PlacePreference
 from kalends.core.errors import InvalidInput
-from kalends.core.place_preferences import PlacePreference
 from kalends.core.requests import Alternative, Attribute, Term
 
 
