@@ -29,7 +29,6 @@ from kalends.resource_servers.participation.admission import (
 )
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import (
-    Fact,
     Stake,
     StakeDropped,
     StakeForgotten,
@@ -37,7 +36,7 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     TimeClosed,
     decode_stake,
 )
-from kalends.resource_servers.participation.effects import ParticipantEffects, Send
+from kalends.resource_servers.participation.effects import ParticipantEffects, Send, SiteFact
 from kalends.resource_servers.participation.kernel import MakeWing
 from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, TimePassed
@@ -291,7 +290,7 @@ class Site:
         }
         assert held == self.participant.wound_wait.holders.keys()
 
-    def _apply(self, fact: Fact) -> None:
+    def _apply(self, fact: SiteFact) -> None:
         match fact:
             case StakeStored():
                 self.stored[fact.rid] = fact.body

@@ -14,14 +14,10 @@ from typing import Final, Protocol, TypeVar
 
 from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
-from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
-from kalends.notices.delivery import Delivery
-from kalends.notices.delivery_table import DeliveriesDone
-from kalends.resource_servers.journal.site_store import Prune, Setting, SiteStore
-from kalends.resource_servers.participation.claims.claim_sets import Fact
+from kalends.resource_servers.journal.site_store import Prune, Setting, SiteOperation, SiteStore
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
@@ -37,10 +33,6 @@ from kalends.resource_servers.participation.registers import Badge
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
 
 T = TypeVar("T")
-
-SiteOperation = (
-    Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Delivery | DeliveriesDone
-)
 
 JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""

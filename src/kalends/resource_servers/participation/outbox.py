@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.claims.claim_sets import Fact
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
     PlaceAsk,
@@ -11,6 +10,7 @@ from kalends.resource_servers.participation.effects import (
     Relay,
     RunTask,
     Send,
+    SiteFact,
     StartWord,
 )
 
@@ -25,7 +25,7 @@ class ParticipantOutbox:
         """Send `message` to a session, by its name, or to a URL."""
         self._effects.sends.append(Send(to, message))
 
-    def store(self, fact: Fact) -> None:
+    def store(self, fact: SiteFact) -> None:
         self._effects.facts.append(fact)
 
     def alarm(self, text: str) -> None:
