@@ -48,7 +48,7 @@ class Relay(NamedTuple):
 
 
 class Provision(NamedTuple):
-    """Ask the batch system `system`, and hand its answer to `Participant.provisioned` with this `number`.
+    """Ask the batch system `system`, and hand its answer to `Provisions.answered` with this `number`.
 
     As a message, it leaves when the facts of its step, and of all before, are durable.
     """
