@@ -29,7 +29,7 @@ BUDGET: Final = {
     "resource_servers": 19_380,
     "rim": 470,
     "scheduling": 7_940,
-    "servers": 910,
+    "servers": 930,
     "serving": 7_960,
     "simulation": 6_540,
     "stores": 980,
