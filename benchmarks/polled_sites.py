@@ -31,8 +31,7 @@ from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
-from kalends.resource_servers.participation.participant import Participant
+from kalends.servers.restored_participant import site_machine
 
 T0: Final = 1_800_000_000
 HOUR_S: Final = 3_600
@@ -72,12 +71,11 @@ class PolledSites:
             for site in self.natures
         }
         self.participants = {
-            site: Participant(
+            site: site_machine(
                 site,
                 {info.name: ResourceCalendar(info, AccessList(EVERYBODY))},
                 epoch=1,
                 jitter=lambda: 0.0,
-                consent=OwnerApproval,
                 now=Moment(0, T0 * 1_000),
             )
             for site, info in self.machines.items()

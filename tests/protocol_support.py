@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
@@ -29,7 +30,6 @@ from kalends.resource_servers.participation.admission import (
 )
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import (
-    Fact,
     Stake,
     StakeDropped,
     StakeForgotten,
@@ -37,7 +37,7 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     TimeClosed,
     decode_stake,
 )
-from kalends.resource_servers.participation.effects import ParticipantEffects, Send
+from kalends.resource_servers.participation.effects import ParticipantEffects, Send, SiteFact
 from kalends.resource_servers.participation.kernel import MakeWing
 from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, TimePassed
@@ -45,15 +45,18 @@ from kalends.resource_servers.participation.no_jobs import NoJobs
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
-from kalends.resource_servers.participation.queues import NO_QUEUES, Queues
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.reclaims.reclaims import (
     ReclaimDropped,
     ReclaimStored,
     decode_reclaim,
 )
 from kalends.resource_servers.participation.registers import RegisterStored, decode_register
+from kalends.resource_servers.participation.sockets import NoQueues, Queues
 from kalends.resource_servers.participation.this_site import AnyAddress
-from kalends.resource_servers.participation.visits.agent_visits import DEFAULT_AGENT_LIMITS
+from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
+from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
+from kalends.servers.restored_participant import guarded_by, site_machine
 from tests.owned_messages import ABOUT_A_REQUEST
 
 T = TypeVar("T")
@@ -115,7 +118,7 @@ LIVES = itertools.count(1)
 class Site:
     """A participant with two instruments and a pool of three units, and what it has made durable."""
 
-    agents = DEFAULT_AGENT_LIMITS
+    agents = AgentLimits()
     addresses: Container[str] = AnyAddress()
     backends: Mapping[str, ResourceBackend] = MappingProxyType({})
     wings: tuple[MakeWing, ...] = (PlacedJobs,)
@@ -127,7 +130,7 @@ class Site:
         rules: dict[str, tuple[AccessRule, ...]] | None = None,
         limits: ParticipantLimits = DEFAULT_LIMITS,
         owners_limits: Iterable[Limit] = (),
-        queues: Queues = NO_QUEUES,
+        queues: Queues = NoQueues(),  # noqa: B008  immutable
     ) -> None:
         self.name = name
         self.rules = rules or {}
@@ -164,6 +167,14 @@ class Site:
         return self.participant.wing(PlacedJobs)
 
     @property
+    def reminders(self) -> ReclaimReminders:
+        return self.participant.wing(ReclaimReminders)
+
+    @property
+    def visiting(self) -> VisitingAgents:
+        return self.participant.wing(VisitingAgents)
+
+    @property
     def approval(self) -> OwnerApproval:
         return self.participant.wing(OwnerApproval)
 
@@ -183,13 +194,13 @@ class Site:
             for local, capacity in self.capacities.items()
         }
         queue = queue_of(f"{self.name}/pool")
-        self.participant = Participant(
+        self.participant = site_machine(
             self.name,
             calendars | {queue: resource(queue, UNITS_MAX, ())},
             epoch=self.epoch,
             jitter=lambda: 0.0,
             limits=self.limits,
-            agents=self.agents,
+            visitors=partial(VisitingAgents, limits=self.agents),
             stakes=[decode_stake(body) for body in self.stored.values()],
             forgotten=self.forgotten,
             registers=[decode_register(body) for body in self.registers.values()],
@@ -198,14 +209,13 @@ class Site:
             past=Past(self.lives[-1][0], self.position, ended, SITE_SECRET),
             recovering=self.recovering,
             addresses=self.addresses,
-            backends=self.backends,
+            guard=guarded_by(self.backends),
             queues=self.queues,
-            consent=OwnerApproval,
             wings=self.wings,
             now=self.now,
         )
         reclaims = [decode_reclaim(body) for body in self.reclaims.values()]
-        self.participant.reminders.restore(reclaims, self.now)
+        self.participant.wing(ReclaimReminders).restore(reclaims, self.now)
         welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", self.name))
         for source in ("broker", "a", "b") if come_back else ():
             self.participant.receive(source, welcome, self.now)
@@ -291,7 +301,7 @@ class Site:
         }
         assert held == self.participant.wound_wait.holders.keys()
 
-    def _apply(self, fact: Fact) -> None:
+    def _apply(self, fact: SiteFact) -> None:
         match fact:
             case StakeStored():
                 self.stored[fact.rid] = fact.body
@@ -326,6 +336,12 @@ class TakesParts:
 
     def why_not_part(self, principal: Principal, part: JobRequest) -> None:
         self.asked.append(part)
+
+
+class GuardedSite(Site):
+    """Site with machines, and a batch system behind one."""
+
+    backends: ClassVar = {f"{HERE}/pool": ResourceBackend("batch", ("n1", "n2", "n3"), {})}
 
 
 class SiteWithoutJobs(Site):

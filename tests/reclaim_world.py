@@ -11,7 +11,7 @@ from kalends.broker.register import request_reads, request_rows
 from kalends.contract import calls, owner_calls
 from kalends.contract import messages as m
 from kalends.core.language import parse_request
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.outbox import REGISTER
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN, Site
 
@@ -78,13 +78,13 @@ class ReclaimWorld:
             end=START + int(end_h * HOUR), notice_s=notice_s, reason=reason,
             units=units, dry_run=dry_run,
         )  # fmt: skip
-        view = site.call(lambda participant, now: participant.reminders.reclaim(body, now))
+        view = site.call(lambda participant, now: site.reminders.reclaim(body, now))
         if deliver:
             self.deliver()
         return view
 
     def reclaims(self, site: str) -> list[owner_calls.ReclaimView]:
-        return list(self.sites[site].participant.reminders.views())
+        return list(self.sites[site].reminders.views())
 
     def wait(self, seconds: int) -> None:
         for _ in range(seconds):

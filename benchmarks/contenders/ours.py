@@ -37,8 +37,7 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
-from kalends.resource_servers.participation.participant import Participant
+from kalends.servers.restored_participant import site_machine
 
 HOUR_S: Final = 3_600
 BEGIN_S: Final = 2_000_000_000 // 86_400 * 86_400
@@ -129,12 +128,11 @@ class SiteNode(Node):
         self._brokers: dict[str, BrokerNode] = {}
         self._losses = losses
         infos = [ResourceInfo(name=resource, grain_s=HOUR_S) for resource in resources]
-        self.participant = Participant(
+        self.participant = site_machine(
             name,
             {info.name: WatchedCalendar(info, network, losses) for info in infos},
             epoch=1,
             jitter=Random(f"{seed}:{name}").random,
-            consent=OwnerApproval,
             now=self.moment,
         )
 

@@ -224,7 +224,7 @@ def a_second_word_is_taken() -> None:
 
 def _as_participant(broken: Any) -> Callable[[], None]:
     def install() -> None:
-        restored_participant.Participant = broken  # type: ignore[misc]
+        restored_participant.site_machine = broken  # type: ignore[misc]
 
     return install
 

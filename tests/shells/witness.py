@@ -22,11 +22,11 @@ from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.resource_servers.participation.claims.claim_sets import (
-    Fact,
     StakeDropped,
     StakeStored,
     TimeClosed,
 )
+from kalends.resource_servers.participation.effects import SiteFact
 from kalends.resource_servers.service import SiteEngine
 from kalends.servers.site import SiteServer
 from kalends.serving.alarms import Alarms
@@ -124,7 +124,7 @@ class Witness:
     def _site_committed(self, node: Node, connection: sqlite3.Connection) -> None:
         site, run = node.host, super(type(connection), connection).execute
         meta = dict(run("select name, value from meta where name in ('epoch', 'horizon_s')"))
-        facts: list[Fact] = []
+        facts: list[SiteFact] = []
         if meta.get("horizon_s", 0) > self.auditor.horizons[site]:
             facts.append(TimeClosed(meta["horizon_s"]))
         rows = run(

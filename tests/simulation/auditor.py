@@ -21,12 +21,12 @@ from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
 from kalends.resource_servers.journal.site_store import Loaded
 from kalends.resource_servers.participation.claims.claim_sets import (
-    Fact,
     StakeDropped,
     StakeStored,
     TimeClosed,
 )
 from kalends.resource_servers.participation.claims.petitions import Petition
+from kalends.resource_servers.participation.effects import SiteFact
 from kalends.resource_servers.participation.registers import RegisterStored
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.kernel import Kernel, Violation
@@ -111,7 +111,7 @@ class Auditor:
         self.horizons: dict[str, int] = defaultdict(int)
         self.forgotten: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         """For each site whose store was put back, what it had stored before."""
-        self._torn: dict[str, Sequence[Fact]] = {}
+        self._torn: dict[str, Sequence[SiteFact]] = {}
         self._epochs: dict[str, int] = defaultdict(int)
         self._rid_of_key: dict[tuple[str, str], str] = {}
         self._outcomes: dict[tuple[str, int], str] = {}
@@ -149,11 +149,11 @@ class Auditor:
         if loaded.horizon_s != self.horizons[site]:
             self._wrong(f"{site}: horizon {loaded.horizon_s}, stored was {self.horizons[site]}")
 
-    def tearing(self, site: str, facts: Sequence[Fact]) -> None:
+    def tearing(self, site: str, facts: Sequence[SiteFact]) -> None:
         """A loss of power while `facts` are written: they may be there later, all or none."""
         self._torn[site] = facts
 
-    def site_stored(self, site: str, facts: Sequence[Fact]) -> None:
+    def site_stored(self, site: str, facts: Sequence[SiteFact]) -> None:
         if site in self.hostile:
             return
         for fact in facts:

@@ -22,7 +22,7 @@ from kalends.broker.register import lives, request_writes
 from kalends.broker.register.broker_store import SCHEMA
 from kalends.contract.messages import Message
 from kalends.resource_servers.journal.site_store import KIND, Loaded, SiteStore
-from kalends.resource_servers.participation.claims.claim_sets import Fact
+from kalends.resource_servers.participation.effects import SiteFact
 from kalends.stores.sqlite.sqlite_file import StoreFile
 from tests.simulation.kernel import Kernel
 
@@ -37,7 +37,7 @@ class DiskFailed(Exception):
 class Watcher(Protocol):
     """Who is told of everything durable (the auditor)."""
 
-    def site_stored(self, site: str, facts: Sequence[Fact]) -> None: ...
+    def site_stored(self, site: str, facts: Sequence[SiteFact]) -> None: ...
     def register_changed(self, rids: set[str]) -> None: ...
     def sent(self, node: Node, to: str, message: Message) -> None: ...
 
@@ -84,7 +84,7 @@ class SiteDisk:
         self._lives += 1
         return sha256(f"{self._site} {self._lives}".encode()).hexdigest()[:32]
 
-    def store(self, facts: Sequence[Fact], wall_ms: int, *, full: float, sync: float) -> None:
+    def store(self, facts: Sequence[SiteFact], wall_ms: int, *, full: float, sync: float) -> None:
         """Make `facts` durable together; raises `DiskFailed`."""
         assert self._store is not None
         if self._kernel.chance(full):
@@ -96,7 +96,7 @@ class SiteDisk:
             self._kernel.fault("failed sync", self._site)
             raise DiskFailed
 
-    def tear(self, facts: Sequence[Fact], wall_ms: int) -> None:
+    def tear(self, facts: Sequence[SiteFact], wall_ms: int) -> None:
         """Lose power while `facts` are being written; the log is cut at any byte of them."""
         assert self._store is not None
         self._kernel.fault("torn write", self._site)

@@ -23,11 +23,11 @@ from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquirie
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.participant import Participant, PartTypes
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.visits.agent_holds import AgentHolds
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
 from tests.simulation.climates import (
@@ -42,7 +42,7 @@ from tests.simulation.climates import (
 )
 from tests.simulation.disks import RegisterDisk
 from tests.simulation.nodes import BrokerNode, SiteNode
-from tests.simulation.shipped_site import SHIPPED, site_with
+from tests.simulation.shipped_site import SHIPPED, site_visited, site_with
 from tests.simulation.world import World
 
 
@@ -57,6 +57,7 @@ class Mutation(NamedTuple):
 def world_with(
     *,
     participant: Callable[..., Participant] = SHIPPED,
+    guard: Callable[..., Provisions] = Provisions,
     coordinator: type = Coordinator,
     register: type[RegisterDisk] = RegisterDisk,
     site: type[SiteNode] = SiteNode,
@@ -66,6 +67,7 @@ def world_with(
 
     class Broken(World):
         make_participant = staticmethod(participant)
+        make_guard = staticmethod(guard)
         make_coordinator = coordinator_with(coordinator)
         register_disk = register
         site_node = site
@@ -155,7 +157,7 @@ class EndsPromises(Participant):
         super().receive(source, message, now)
 
 
-PromisesExpire = partial(EndsPromises, consent=OwnerApproval, types=PartTypes(claims=ShortPromises))
+PromisesExpire = partial(EndsPromises, **SHIPPED.keywords, types=PartTypes(claims=ShortPromises))
 """A promise ends three seconds after it was made, as a hold would."""
 
 
@@ -367,7 +369,7 @@ class TakesPromisesBack(AgentRecalls):
         super().give_back(given)
 
 
-RecallTakesPromises = site_with(agent_recalls=TakesPromisesBack)
+RecallTakesPromises = site_visited(recalls=TakesPromisesBack)
 """What an agent gives back is taken, even if it was promised while the agent thought about it."""
 
 
@@ -376,7 +378,7 @@ class HoldsUnchecked(AgentHolds):
         return True
 
 
-ChoicesAreNotChecked = site_with(agent_holds=HoldsUnchecked)
+ChoicesAreNotChecked = site_visited(holds=HoldsUnchecked)
 """What was free when the agent looked is held, whatever has been booked since, or is kept."""
 
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.participant import Participant, PartTypes
 from tests.simulation.climates import (
@@ -23,7 +22,7 @@ from tests.simulation.climates import (
 )
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import SiteNode
-from tests.simulation.shipped_site import site_with
+from tests.simulation.shipped_site import SHIPPED, site_with
 
 
 class AllForgettable(RetainedBriefly):
@@ -99,7 +98,7 @@ class CountsNothing(Participant):
 
 
 ForgetsWhatCounts = partial(
-    CountsNothing, consent=OwnerApproval, types=PartTypes(retention=RetainedBriefly)
+    CountsNothing, **SHIPPED.keywords, types=PartTypes(retention=RetainedBriefly)
 )
 """A record goes in its time, whatever limit of its week still counts it."""
 

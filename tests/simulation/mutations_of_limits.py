@@ -6,12 +6,11 @@ from functools import partial
 from typing import Any, Final
 
 from kalends.resource_servers.participation.admission import Admission
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.participant import Participant, PartTypes
 from tests.simulation.climates import OWNERS_LIMIT, WEEKS_PASS, RetainedBriefly
 from tests.simulation.mutations import Mutation, world_with
-from tests.simulation.shipped_site import site_with
+from tests.simulation.shipped_site import SHIPPED, site_with
 
 
 class LooksWhenHeld(Admission):
@@ -36,7 +35,7 @@ class CountsFromNothing(Participant):
         self.book.check = lambda: None  # type: ignore[method-assign]
 
 
-CountsAgainFromNothing = partial(CountsFromNothing, consent=OwnerApproval)
+CountsAgainFromNothing = partial(CountsFromNothing, **SHIPPED.keywords)
 """After a restart, nothing that is reserved counts against the limits."""
 
 
@@ -85,7 +84,7 @@ class DropsUsedTime(Participant):
 
 
 UsedTimeIsNotRestored = partial(
-    DropsUsedTime, consent=OwnerApproval, types=PartTypes(retention=RetainedBriefly)
+    DropsUsedTime, **SHIPPED.keywords, types=PartTypes(retention=RetainedBriefly)
 )
 """After a restart, what was used of what was cancelled or moved counts no more."""
 

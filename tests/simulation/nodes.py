@@ -37,10 +37,14 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.effects import ParticipantEffects as SiteEffects
 from kalends.resource_servers.participation.effects import Send
+from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import NO_BADGE
 from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
+from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
+from kalends.servers.restored_participant import guarded_by
 from kalends.serving.clock_watch import ClockWatch
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
 from tests.simulation.batch_systems import BatchSystem
@@ -207,7 +211,6 @@ class SiteNode(Node):
             self._calendars(),
             epoch=epoch,
             jitter=self.kernel.random.random,
-            agents=AgentLimits(held_max=4, near=self.world.near[self.name]),
             stakes=loaded.stakes,
             forgotten=loaded.forgotten,
             registers=loaded.registers,
@@ -215,12 +218,18 @@ class SiteNode(Node):
             passed=loaded.passed,
             past=loaded.past,
             recovering=loaded.recovering,
-            backends={f"{self.name}/n": self.system.backend()} if self.system else {},
-            grants=loaded.grants,
-            slots=loaded.slots,
+            guard=guarded_by(
+                {f"{self.name}/n": self.system.backend()} if self.system else {},
+                loaded.grants,
+                loaded.slots,
+                self.world.make_guard,
+            ),
+            visitors=partial(
+                VisitingAgents, limits=AgentLimits(held_max=4, near=self.world.near[self.name])
+            ),
             now=now,
         )
-        self.participant.reminders.restore(loaded.reclaims, now)
+        self.participant.wing(ReclaimReminders).restore(loaded.reclaims, now)
         self.position = self.participant.position
         self.enter(self._carry_out)
 
@@ -245,7 +254,7 @@ class SiteNode(Node):
         self._hear_clock(session.name, session.broker.watch.wall_ms())
         self._send_frame(session, [self.participant.hello()])
         self.participant.meet(session.name, session.welcome, self.now())
-        self.participant.reminders.remind_all(self.now())
+        self.participant.wing(ReclaimReminders).remind_all(self.now())
         self._carry_out()
 
     def session_lost(self, session: Session) -> None:
@@ -297,7 +306,7 @@ class SiteNode(Node):
             self.network.post(self, f"sim://{relay.site}", dispatch)
 
     def _errand_done(self, number: int, outcome: RunOutcome) -> None:
-        self.participant.runs.errand_done(number, outcome, self.now())
+        self.participant.wing(VisitingAgents).runs.errand_done(number, outcome, self.now())
         self._carry_out()
 
     def _relayed(self, url: str, answer: m.Report | m.Stale) -> None:
@@ -308,7 +317,7 @@ class SiteNode(Node):
             return
         reports = answer.sites if isinstance(answer, m.Report) else ()
         report = next((each for each in reports if each.site == site), None)
-        self.participant.runs.relayed(number, report, self.now())
+        self.participant.wing(VisitingAgents).runs.relayed(number, report, self.now())
         self._carry_out()
 
     def advance(self) -> None:
@@ -372,7 +381,7 @@ class SiteNode(Node):
         self._enter(life, action, arguments)
 
     def _provisioned(self, number: int, answer: SystemAnswer) -> None:
-        self.participant.provisioned(number, answer, self.now())
+        self.participant.wing(Provisions).answered(number, answer, self.now())
         self._carry_out()
 
     def _send_all(self, sends: Sequence[Send]) -> None:

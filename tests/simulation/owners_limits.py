@@ -15,12 +15,12 @@ from kalends.calendars import Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.calendars.rules.usage_limits import UsageShare
 from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
-    Fact,
     Stake,
     StakeDropped,
     StakeStored,
     decode_stake,
 )
+from kalends.resource_servers.participation.effects import SiteFact
 from tests.simulation.auditor import Auditor, Taken, units_at
 from tests.simulation.kernel import Violation
 from tests.simulation.nodes import SiteNode
@@ -86,7 +86,7 @@ class LimitsKept:
         stored = auditor.site_stored
         stakes: defaultdict[str, dict[str, Stake]] = defaultdict(dict)
 
-        def storing(site: str, facts: Sequence[Fact]) -> None:
+        def storing(site: str, facts: Sequence[SiteFact]) -> None:
             stored(site, facts)
             for fact in facts:
                 if isinstance(fact, StakeStored):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from kalends.core.errors import RefusalCode
-from kalends.resource_servers.participation.claims.claim_sets import Fact, StakeStored
+from kalends.resource_servers.participation.claims.claim_sets import StakeStored
+from kalends.resource_servers.participation.effects import SiteFact
 from tests.support.register_rows import COMMITTED, Row
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class OwnersWords:
         self._auditor: Auditor = auditor
         stored, told = auditor.site_stored, auditor.told
 
-        def storing(site: str, facts: Sequence[Fact]) -> None:
+        def storing(site: str, facts: Sequence[SiteFact]) -> None:
             stored(site, facts)
             self._stored(site, facts)
 
@@ -56,7 +57,7 @@ class OwnersWords:
         auditor.told = telling  # type: ignore[method-assign]
         world.judges.append(self)
 
-    def _stored(self, site: str, facts: Iterable[Fact]) -> None:
+    def _stored(self, site: str, facts: Iterable[SiteFact]) -> None:
         for fact in facts:
             petition = (
                 msgspec.msgpack.decode(fact.body).get("petition")

@@ -16,7 +16,8 @@ from kalends.broker.register import notice_table
 from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.contract import messages as m
 from kalends.notices.request_notice import RequestNotice
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REMIND_EVERY_MS_MAX
+from kalends.resource_servers.participation.outbox import REMIND_EVERY_MS_MAX
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
 from tests.effort import examples
 from tests.protocol_broker import Broker, new_register
@@ -87,7 +88,7 @@ class World:
         self.nodes = nodes
         why = "a node is out of service" * bool(nodes)
         out = OutOfService(ONE, 0, 1, nodes, 0, why, begun=((self.rid, nodes),))
-        self.sites["here"].call(lambda site, now: site.reminders.nodes_out(out, now))
+        self.sites["here"].call(lambda site, now: site.wing(ReclaimReminders).nodes_out(out, now))
 
     def wait(self, ms: int) -> None:
         self.broker.advance(ms)

@@ -13,6 +13,7 @@ from kalends.broker.coordination.transaction import Transaction
 from kalends.calendars import AccessList, AccessRule, ResourceCalendar, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from tests.simulation.auditor import Auditor
 from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.disks import RegisterDisk
@@ -37,6 +38,7 @@ class World:
     """Everything of one schedule. `crash_at` loses power at that point (see `Node.point`)."""
 
     make_participant: Any = staticmethod(SHIPPED)
+    make_guard: Any = Provisions
     make_coordinator: Any = Coordinator
     register_disk = RegisterDisk
     site_node = SiteNode

@@ -73,7 +73,7 @@ class AgentSite(Site):
 
     def end(self, errand: RunTask | int, outcome: RunOutcome) -> ParticipantEffects:
         number = errand if isinstance(errand, int) else errand.number
-        self.participant.runs.errand_done(number, outcome, self.now)
+        self.visiting.runs.errand_done(number, outcome, self.now)
         return self.settle()
 
     def choose(self, errand: RunTask, answer: Any, **more: Any) -> SiteReport:
@@ -87,7 +87,7 @@ class AgentSite(Site):
         return self.choose(self.send(message), answer)
 
     def relayed(self, number: int, report: SiteReport | None) -> ParticipantEffects:
-        self.participant.runs.relayed(number, report, self.now)
+        self.visiting.runs.relayed(number, report, self.now)
         return self.settle()
 
 

@@ -17,6 +17,7 @@ from kalends.resource_servers.journal.site_store import DRAINING
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.petitions import Petition
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.setup.assembly import auditor
 from kalends.serving.alarms import Alarms
@@ -98,7 +99,7 @@ class SiteOperations:
                 (start, min(end, until), units) for start, end, units in free if start < until
             ),
             slots=tuple(slots),
-            as_of=participant.provisions.as_of(body.resource),
+            as_of=participant.guard.as_of(body.resource),
             rules=participant.book.rules_for(
                 caller.principal, body.resource, self._moment().wall_s
             ),
@@ -155,7 +156,7 @@ class SiteOperations:
         """Answers once it is durable: from then on nothing new is taken there."""
         engine = self._site.engine()
         return await engine.called(
-            lambda participant, now: participant.reminders.reclaim(body, now)
+            lambda participant, now: participant.wing(ReclaimReminders).reclaim(body, now)
         )
 
     async def reclaim_end(
@@ -164,11 +165,12 @@ class SiteOperations:
         """The reclaim as it was when it was withdrawn."""
         engine = self._site.engine()
         return await engine.called(
-            lambda participant, now: participant.reminders.end(body.key, now)
+            lambda participant, now: participant.wing(ReclaimReminders).end(body.key, now)
         )
 
     def reclaims(self, caller: Caller, body: owner_calls.ListReclaims) -> owner_calls.Reclaims:
-        return owner_calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
+        reminders = self._site.engine().participant.wing(ReclaimReminders)
+        return owner_calls.Reclaims(reclaims=reminders.views())
 
     def approvals(self, caller: Caller, body: owner_calls.ListApprovals) -> owner_calls.Approvals:
         pending = self._site.engine().participant.wing(OwnerApproval).pending()

@@ -14,14 +14,10 @@ from typing import Final, Protocol, TypeVar
 
 from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
-from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
-from kalends.notices.delivery import Delivery
-from kalends.notices.delivery_table import DeliveriesDone
-from kalends.resource_servers.journal.site_store import Prune, Setting, SiteStore
-from kalends.resource_servers.participation.claims.claim_sets import Fact
+from kalends.resource_servers.journal.site_store import Prune, Setting, SiteOperation, SiteStore
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
@@ -33,14 +29,12 @@ from kalends.resource_servers.participation.effects import (
     StartWord,
 )
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.registers import Badge
+from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
 
 T = TypeVar("T")
-
-SiteOperation = (
-    Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Delivery | DeliveriesDone
-)
 
 JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""
@@ -176,15 +170,15 @@ class SiteEngine:
 
     def errand_done(self, number: int, outcome: RunOutcome) -> None:
         """Take the end of a run; one that began in an earlier life of the site changes nothing."""
-        self._step(partial(self.participant.runs.errand_done, number, outcome))
+        self._step(partial(self.participant.wing(VisitingAgents).runs.errand_done, number, outcome))
 
     def relayed(self, number: int, report: m.SiteReport | None) -> None:
         """Take what a near site has answered; None for nothing."""
-        self._step(partial(self.participant.runs.relayed, number, report))
+        self._step(partial(self.participant.wing(VisitingAgents).runs.relayed, number, report))
 
     def provisioned(self, number: int, answer: SystemAnswer) -> None:
         """Take the answer of a batch system; one to an earlier life of the site changes nothing."""
-        self._step(partial(self.participant.provisioned, number, answer))
+        self._step(partial(self.participant.wing(Provisions).answered, number, answer))
 
     async def called(self, step: Callable[[Participant, Moment], T]) -> T:
         """The result of an operator's call, once all it has changed is durable.
@@ -248,7 +242,8 @@ class SiteEngine:
 
     def kept(self) -> tuple[int, int]:
         """Return how many promises batch systems keep, and how many they do not keep yet."""
-        return self.participant.provisions.kept(self._now())
+        guard = self.participant.guard
+        return guard.kept(self._now()) if isinstance(guard, Provisions) else (0, 0)
 
     async def settle(self) -> None:
         """Return when everything that was stored up to now is durable; raises `StoreFailed`."""

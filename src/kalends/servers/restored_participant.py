@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
 
 from kalends.core.errors import StoreDamaged
 from kalends.core.intervals import Moment
 from kalends.resource_servers.journal.site_store import DRAINING, Loaded, SiteStore
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.kernel import MakeGuard
 from kalends.resource_servers.participation.no_jobs import NoJobs
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
+from kalends.resource_servers.participation.provision.grants import NodeGrant
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
-from kalends.resource_servers.participation.queues import Queues
+from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.sockets import Queues, Unguarded
+from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
 from kalends.resource_servers.setup.assembly import (
     addresses_of,
     agent_limits_of,
@@ -23,6 +31,19 @@ from kalends.resource_servers.setup.assembly import (
 )
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.garbage_collection import not_collecting
+
+site_machine: Final = partial(
+    Participant, consent=OwnerApproval, prior=ReclaimReminders, visitors=VisitingAgents
+)
+"""A site's machine with the wings that every site has."""
+
+
+def guarded_by(
+    backends: Mapping[str, ResourceBackend], grants: Iterable[NodeGrant] = (),
+    slots: KnownSlots = NO_SLOTS, make: Callable[..., Provisions] = Provisions,
+) -> MakeGuard:  # fmt: skip
+    """Return what makes the guard of a site with these batch systems; with none, nothing is asked for."""
+    return partial(make, backends=backends, grants=grants, slots=slots) if backends else Unguarded
 
 
 def restored_participant(
@@ -37,7 +58,7 @@ def restored_participant(
         loaded = store.load()
         participant = _participant_of(configuration, backends, queues, loaded, now)
     participant.admission.draining = bool(store.setting(DRAINING))
-    participant.reminders.restore(loaded.reclaims, now)
+    participant.wing(ReclaimReminders).restore(loaded.reclaims, now)
     participant.keep_aside(loaded.set_aside)
     return participant
 
@@ -50,13 +71,12 @@ def _participant_of(
     now: Moment,
 ) -> Participant:
     try:
-        return Participant(
+        return site_machine(
             configuration.name,
             calendars_of(configuration) | queues_of(configuration),
             epoch=loaded.epoch,
             jitter=random.random,
             limits=limits_of(configuration),
-            agents=agent_limits_of(configuration),
             stakes=loaded.stakes,
             forgotten=loaded.forgotten,
             registers=loaded.registers,
@@ -64,12 +84,10 @@ def _participant_of(
             passed=loaded.passed,
             past=loaded.past,
             recovering=loaded.recovering,
-            backends=backends,
-            grants=loaded.grants,
-            slots=loaded.slots,
             addresses=addresses_of(configuration),
             queues=queues,
-            consent=OwnerApproval,
+            guard=guarded_by(backends, loaded.grants, loaded.slots),
+            visitors=partial(VisitingAgents, limits=agent_limits_of(configuration)),
             wings=(PlacedJobs if configuration.machines else NoJobs,),
             now=now,
         )

@@ -42,8 +42,8 @@ from kalends.resource_servers.neighbours.peers import PEERS_PATH, PeerCalls, pee
 from kalends.resource_servers.neighbours.relays import RelayCalls
 from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
+from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.resource_servers.setup.assembly import calendars_of
@@ -277,7 +277,7 @@ class SiteServer:
     def _restore(self, store: SiteStore) -> Participant:
         given = (self._configuration, self._backends, self.machines.hooks)
         participant = restored_participant(*given, store, self._moment())
-        participant.leave_alone(self._left_alone)
+        participant.left_alone = self._left_alone
         return participant
 
     def engine(self) -> SiteEngine:

@@ -29,11 +29,12 @@ from kalends.core.resources import ResourceInfo
 from kalends.notices.notifier import Notifier
 from kalends.resource_servers.jobs.job_ledger import JobLedger
 from kalends.resource_servers.journal.site_store import SiteStore
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling import Job, Scheduler
+from kalends.servers.restored_participant import site_machine
 from kalends.serving.alarms import Alarms
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
@@ -73,15 +74,10 @@ async def queues_of_a_site(
         name: ResourceCalendar(ResourceInfo(name=name, capacity=4), open_access())
         for name in (BOX, queue_of(BOX))
     }
-    participant = Participant(
-        "lab",
-        calendars,
-        epoch=store.epoch,
-        jitter=lambda: 0.0,
-        consent=OwnerApproval,
-        wings=(PlacedJobs,),
+    participant = site_machine(
+        "lab", calendars, epoch=store.epoch, jitter=lambda: 0.0, wings=(PlacedJobs,),
         now=clock.moment(),
-    )
+    )  # fmt: skip
     made(participant)
     engine = SiteEngine(
         store, participant, moment=clock.moment,
@@ -190,7 +186,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
         body = owner_calls.Reclaim(
             key="two-nodes", resource=BOX, start=STORED_S + 60, end=STORED_S + 3_660, units=2
         )
-        site.reminders.reclaim(body, clock.moment())
+        site.wing(ReclaimReminders).reclaim(body, clock.moment())
         service.claims_moved(site.book.take_moved())
         (claim,) = queue.flow.claims().values()
         assert (claim.nodes, claim.reservation, claim.user) == (2, "", "")
@@ -202,7 +198,7 @@ async def test_what_the_owner_has_taken_back_the_queue_leaves_free_and_nobody_is
         service.step(BOX, lambda queue, now: queue.submit(ann, small, "third", now))
         assert not queue.job(2).on_nodes
         assert service._reserved[BOX]._open == {}
-        site.reminders.end("two-nodes", clock.moment())
+        site.wing(ReclaimReminders).end("two-nodes", clock.moment())
         service.claims_moved(site.book.take_moved())
         assert queue.flow.claims() == {}
 

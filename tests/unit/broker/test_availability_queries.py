@@ -34,8 +34,8 @@ from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
 from kalends.federation.experience import Experience
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.participant import Participant
+from kalends.servers.restored_participant import site_machine
 from kalends.serving.auth.callers import Caller
 from kalends.serving.logs import get_logger
 
@@ -75,13 +75,8 @@ class Site:
         self.silent: set[str] = set()
 
     def begun(self) -> Participant:
-        return Participant(
-            "lab",
-            self.calendars,
-            epoch=1,
-            jitter=lambda: 0.0,
-            consent=OwnerApproval,
-            now=Moment(0, T0 * 1_000),
+        return site_machine(
+            "lab", self.calendars, epoch=1, jitter=lambda: 0.0, now=Moment(0, T0 * 1_000)
         )
 
     def limit(self, name: str, *limits: Limit) -> None:

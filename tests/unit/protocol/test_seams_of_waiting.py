@@ -41,7 +41,7 @@ def test_who_waits_in_line_for_a_time_that_its_owner_takes_back_hears_so_at_once
     assert isinstance(answer, m.Visited)
     assert answer.ahead >= 0
     site.call(
-        lambda participant, now: participant.reminders.reclaim(
+        lambda participant, now: site.reminders.reclaim(
             owner_calls.Reclaim(
                 key="a-key-of-it", resource=f"{HERE}/one", start=T0, end=T0 + 2 * DAY
             ),

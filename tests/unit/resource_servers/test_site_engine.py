@@ -19,10 +19,9 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.journal.site_store import SiteStore
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
-from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
+from kalends.servers.restored_participant import site_machine
 from kalends.stores.sqlite.group_commit import Committed, StoreFailed
 
 START = 1_700_000_040
@@ -41,9 +40,9 @@ class Site:
         self.errands: list[RunTask] = []
         self.clock_read_by: set[int] = set()
         calendar = ResourceCalendar(ResourceInfo(name="sdsc/sp2", capacity=9), open_access())
-        participant = Participant(
+        participant = site_machine(
             "sdsc", {"sdsc/sp2": calendar},
-            epoch=self.store.epoch, jitter=lambda: 0.0, consent=OwnerApproval, now=NOW,
+            epoch=self.store.epoch, jitter=lambda: 0.0, now=NOW,
         )  # fmt: skip
         self.engine = SiteEngine(
             self.store, participant,
@@ -196,7 +195,7 @@ async def test_a_request_that_breaks_a_step_is_left_alone_in_the_next_life(
     left_alone: set[str] = set()
 
     def break_at_poison(site: Site) -> None:
-        site.engine.participant.leave_alone(left_alone)
+        site.engine.participant.left_alone = left_alone
         take_in = site.engine.participant._take_in
 
         def breaking(source: str, message: m.Message, now: Moment) -> None:

@@ -314,7 +314,7 @@ class SiteMachines:
 
     def left_free(self, machine: str) -> int | None:
         participant, now = self._engine().participant, self.now_s()
-        if machine not in participant.provisions.grants.backends:
+        if machine not in participant.guard.resources:
             return None
         return participant.book.calendars[machine].free(now, now + 1)
 

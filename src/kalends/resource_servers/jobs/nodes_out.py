@@ -18,6 +18,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
 from kalends.core.errors import Unavailable
 from kalends.resource_servers.jobs.job_ledger import JobLedger
+from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling.mapped import MappedCluster
@@ -40,7 +41,7 @@ class NodesOutWatch:
     ) -> None:
         """`rules` are by machine; of one that a batch system stands behind, that one tells of its nodes."""
         self._engine, self._ledger, self._service = engine, ledger, service
-        backed = engine.participant.provisions.grants.backends
+        backed = engine.participant.guard.resources
         self._repair_s = {
             name: int(rules[name].repair_s)
             for name, queue in service.queues.items()
@@ -90,7 +91,7 @@ class NodesOutWatch:
                 machine, hour_s, until_s, len(_nodes_out(queue)), _idle_nodes_out(queue),
                 _why(queue), self._stuck(machine, queue, now_s, until_s), self._begun(machine, queue, now_s),
             )  # fmt: skip
-            self._engine.apply(lambda site, now: site.reminders.nodes_out(out, now))
+            self._engine.apply(lambda site, now: site.wing(ReclaimReminders).nodes_out(out, now))
 
     def _stuck(self, machine: str, queue: BatchQueue, now_s: int, until_s: int) -> str:
         """Return the largest reservation that is soon, and cannot be placed around what is out, or ""."""

@@ -15,7 +15,7 @@ from kalends.resource_servers.jobs.start_gates import StartGates
 from kalends.resource_servers.jobs.step_desk import StepDesk
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
-from kalends.resource_servers.participation.queues import no_jobs_on
+from kalends.resource_servers.participation.sockets import no_jobs_on
 
 
 class QueueHooks:

@@ -29,7 +29,7 @@ from kalends.resource_servers.jobs.step_gate import request_of
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.placed_jobs.part_reports import PartReports
-from kalends.resource_servers.participation.queues import no_jobs_on
+from kalends.resource_servers.participation.sockets import no_jobs_on
 from kalends.resource_servers.service import SiteEngine
 
 LOST: Final = "has failed"

@@ -13,6 +13,7 @@ from kalends.core.errors import NotFound
 from kalends.resource_servers.jobs.machines import SiteMachines
 from kalends.resource_servers.journal import slot_table
 from kalends.resource_servers.journal.slot_table import SlotCursor
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.auth.callers import Caller
@@ -100,7 +101,7 @@ class UsageOperations:
         system = backend.system
         if backend.unit != "nodes":
             return system, 0, f"usage is known for whole nodes only, not for {backend.unit}"
-        imports = self._engine().participant.provisions.imports
+        imports = self._engine().participant.wing(Provisions).imports
         return system, imports.read_until(system), imports.problem(system)
 
 

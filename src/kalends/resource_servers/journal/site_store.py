@@ -42,7 +42,6 @@ from kalends.notices.delivery_table import DeliveriesDone
 from kalends.resource_servers.journal import slot_table
 from kalends.resource_servers.journal.slot_table import SlotFact
 from kalends.resource_servers.participation.claims.claim_sets import (
-    Fact,
     Stake,
     StakeDropped,
     StakeForgotten,
@@ -51,6 +50,7 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     decode_stake,
 )
 from kalends.resource_servers.participation.claims.claims_at_rest import Restored
+from kalends.resource_servers.participation.effects import SiteFact
 from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.memory.sure_time import TimePassed
 from kalends.resource_servers.participation.memory.unreadable import (
@@ -168,6 +168,11 @@ class Prune(NamedTuple):
     before_ms: int
 
 
+SiteOperation = (
+    SiteFact | Setting | Prune | JobEntries | JobOver | ReservedTime | Delivery | DeliveriesDone
+)
+
+
 class SiteStore:
     """The open store of one site. Not thread-safe; one writer at a time."""
 
@@ -277,7 +282,7 @@ class SiteStore:
         """A number in ``meta``; 0 when it was never set."""
         return int(read_meta(self.file.connection, name))
 
-    def apply(self, facts: Sequence[Fact], at_ms: int) -> None:
+    def apply(self, facts: Sequence[SiteFact], at_ms: int) -> None:
         """Store `facts` in one transaction; when this raises `sqlite3.Error` none of them is.
 
         `at_ms` is UTC, for people who read the journal.
@@ -291,7 +296,7 @@ class SiteStore:
             connection.rollback()
             raise
 
-    def write(self, connection: sqlite3.Connection, facts: Sequence[Fact], at_ms: int) -> None:
+    def write(self, connection: sqlite3.Connection, facts: Sequence[SiteFact], at_ms: int) -> None:
         """Do as `apply`, in the caller's transaction."""
         seq = self._last_seq
         journal: list[tuple[int, int, str, str, bytes]] = []
@@ -347,9 +352,7 @@ class SiteStore:
     def carry_out(
         self,
         connection: sqlite3.Connection,
-        operations: Sequence[
-            Fact | Setting | Prune | JobEntries | JobOver | ReservedTime | Delivery | DeliveriesDone
-        ],
+        operations: Sequence[SiteOperation],
         at_ms: int,
     ) -> list[int | None]:
         """Everything that a running site asks of its store, within a transaction; for group commit.
@@ -357,7 +360,7 @@ class SiteStore:
         The result of a `Prune` is that of `prune_step`; the others have none.
         """
         results: list[int | None] = [None] * len(operations)
-        facts: list[Fact] = []
+        facts: list[SiteFact] = []
         for number, operation in enumerate(operations):
             if isinstance(operation, Setting):
                 write_meta(connection, operation.name, operation.value)

@@ -20,15 +20,12 @@ from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.earmarks import Earmarks
 from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
-from kalends.resource_servers.participation.consent import Consent
 from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.memory.unreadable import SetAside
-from kalends.resource_servers.participation.provision.provisions import Provisions
-from kalends.resource_servers.participation.queues import Queues
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.sockets import Consent, Guard, PriorClaims, Queues
 from kalends.resource_servers.participation.this_site import OWNER_DRAINS, FenceNumbers, ThisSite
 
 
@@ -73,8 +70,8 @@ class Admission:
     recovery: Recovery
     set_aside: SetAside
     registers: Registers
-    provisions: Provisions
-    reclaims: ReclaimReminders
+    guard: Guard
+    prior: PriorClaims
     consent: Consent
     queues: Queues
     numbers: FenceNumbers
@@ -118,7 +115,7 @@ class Admission:
             )
         if closed := self.set_aside.refusal(want.start):
             return self.here.refusal(RefusalCode.DRAINED, closed)
-        if no_account := self.provisions.why_not(principal, [want.resource]):
+        if no_account := self.guard.why_not(principal, [want.resource]):
             return no_account
         found = self.book.refusals(principal, [want], ("hold",), now.wall_s)
         return found[0] if found else None
@@ -149,7 +146,7 @@ class Admission:
                 ),
             )
         resources = [want.resource for want in visit.wants]
-        if no_account := self.provisions.why_not(visit.principal, resources):
+        if no_account := self.guard.why_not(visit.principal, resources):
             return (no_account,)
         if visit.replaces:
             refusal = self._refuse_change(source, visit)
@@ -159,7 +156,7 @@ class Admission:
         refusals = self.book.refusals(
             visit.principal, visit.wants, actions, now.wall_s, replaces=visit.replaces
         )
-        taken_back = self.reclaims.refusals(visit.wants, visit.rid, visit.replaces)
+        taken_back = self.prior.refusals(visit.wants, visit.rid, visit.replaces)
         return (*refusals, *taken_back, *self._why_not_jobs(visit))
 
     def _is_for_good(self, visit: m.Visit) -> bool:
@@ -313,4 +310,4 @@ class Admission:
             rid=stake.rid,
             replaces=stake.replaces,
         )
-        return (*refusals, *self.reclaims.refusals(wants, stake.rid, stake.replaces))
+        return (*refusals, *self.prior.refusals(wants, stake.rid, stake.replaces))

@@ -23,10 +23,8 @@ from kalends.resource_servers.participation.contention.waiting_list_offers impor
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
-from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.sockets import Guard, Visitors
 from kalends.resource_servers.participation.this_site import ThisSite
-from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
-from kalends.resource_servers.participation.visits.agent_visits import AgentVisits
 
 
 @dataclass(eq=False)
@@ -39,11 +37,10 @@ class ClaimHandler:
     consequences: Consequences
     attempts: LiveAttempts
     admission: Admission
-    visits: AgentVisits
-    recalls: AgentRecalls
+    visitors: Visitors
     wound_wait: WoundWait
     lists: WaitingLists
-    provisions: Provisions
+    guard: Guard
     outbox: ParticipantOutbox
 
     @property
@@ -68,7 +65,7 @@ class ClaimHandler:
         if stake is not None and stake.att == visit.att and stake.claims:
             self._repeat_visit(source, stake, visit, now)
             return
-        if self._waits_for_agents(visit):
+        if self.visitors.is_asking(visit.rid, visit.att):
             return
         place = self.wound_wait.line.get(visit.rid)
         if place is not None and place.visit.att == visit.att:
@@ -86,7 +83,7 @@ class ClaimHandler:
         if not refusals:
             lack = self.admission.take(source, stake, visit, now)
             resume = partial(self.visit, source, visit, may_recall=False)
-            if lack and may_recall and self.recalls.ask(visit, lack.needs, now, resume):
+            if lack and may_recall and self.visitors.ask_back(visit, lack.needs, now, resume):
                 return
         self.lists.answered(visit.rid)
         if lack is not None:
@@ -108,14 +105,10 @@ class ClaimHandler:
         thinks = petition is not None and petition.stands
         return thinks and self.admission.recovery.awaits_brokers()
 
-    def _waits_for_agents(self, visit: m.Visit) -> bool:
-        """Whether this visit already waits for what agents may give back."""
-        return self.recalls.att_of(visit.rid) == visit.att and visit.rid not in self.visits
-
     def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
         """The answer follows from the state: a vote that found only a hold promises it now."""
         if stake.has("intended"):
-            return  # The answer is on its way, once the batch system has given one.
+            return  # The answer follows once its grants are decided.
         if stake.has("held") and any(claim.common for claim in stake.claims):
             detail = "an agent has held other slots for this attempt"
             refusal = self.here.refusal(RefusalCode.BUSY, detail)
@@ -160,7 +153,7 @@ class ClaimHandler:
     def _await_grants(
         self, stake: Stake, now: Moment, answer: Callable[[tuple[Refusal, ...]], None]
     ) -> None:
-        """Ask the batch systems; promise what they grant, and `answer` then."""
+        """Ask for grants; promise once they are given, and `answer` then."""
 
         def decided(refusals: tuple[Refusal, ...], now: Moment) -> None:
             if refusals:
@@ -169,7 +162,7 @@ class ClaimHandler:
                 self.claims.promise(stake, "granted", now)
             answer(refusals)
 
-        refusal = self.provisions.intend(stake, now, decided)
+        refusal = self.guard.intend(stake, now, decided)
         if refusal is not None:
             decided((refusal,), now)
 
@@ -184,10 +177,11 @@ class ClaimHandler:
         stake = self.stakes.get(prepare.rid)
         if stake is not None and stake.has("held") and self.admission.recovery.awaits_brokers():
             return
+        asked = stake is not None and stake.has("intended")
         vote, refusals = self._vote(prepare, now)
         stake = self.stakes.get(prepare.rid)
         if vote == "yes" and stake is not None and stake.has("intended"):
-            if not self.provisions.is_asked_for(stake.rid):
+            if not asked:
                 self._await_grants(stake, now, partial(self._answer_prepare, source, prepare))
             return
         self._send_vote(source, prepare, vote, refusals)
@@ -231,11 +225,6 @@ class ClaimHandler:
 
     # Holds
 
-    @staticmethod
-    def _is_of_queues(stake: Stake) -> bool:
-        """Whether it has places in queues: they end soon, and nobody renews them."""
-        return any(machine_of(claim.resource) for claim in stake.claims)
-
     def release(self, release: m.Release) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
         rid, att, hold_ids = release.rid, release.att, release.hold_ids
@@ -260,10 +249,12 @@ class ClaimHandler:
             seen = max(stake.att, stake.refused)
             self.outbox.send(source, m.Stale(rid=renew.rid, att=renew.att, seen=seen))
             return
-        self.visits.renewed(renew.rid, source)
+        self.visitors.renewed(renew.rid, source)
         recall_until_ms = self.wound_wait.renewed(renew.rid, source, considered=renew.considered)
         alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
-        if stake is not None and stake.has("held") and not self._is_of_queues(stake):
+        # Places in queues end soon, and are not renewed.
+        queued = stake is not None and any(machine_of(claim.resource) for claim in stake.claims)
+        if stake is not None and stake.has("held") and not queued:
             self.claims.prolong(stake, self.admission.hold_until_ms(renew.hold_ms, now))
         renewed = m.Renewed(
             rid=renew.rid,

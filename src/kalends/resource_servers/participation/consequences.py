@@ -9,7 +9,7 @@ where it began.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, ParamSpec
 
@@ -47,7 +47,9 @@ class Consequences:
     cancelled: Announcement[[str]] = field(default_factory=Announcement)
     """A Cancel has been taken, whatever there was to cancel."""
     intended: Announcement[[Stake]] = field(default_factory=Announcement)
-    """A batch system is to be asked before the promise."""
+    """Grants are to be asked for before the promise."""
     promised: Announcement[[Stake, Moment]] = field(default_factory=Announcement)
+    lives_forgotten: Announcement[[Sequence[str]]] = field(default_factory=Announcement)
+    """These lives are surely the site's own, and this image of its store does not know them."""
     attempt_over: Announcement[[str, int]] = field(default_factory=Announcement)
     """All attempts of the request up to this number."""

@@ -10,13 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from kalends.agents.runs import ScriptRun
 from kalends.backends.records import Errand
 from kalends.contract.messages import Dispatch, Message, StartVerdict
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import StepPart
-from kalends.resource_servers.participation.claims.claim_sets import Fact
+
+
+class SiteFact(msgspec.Struct, frozen=True):
+    """Something to store; each kind says what is true from now on."""
 
 
 class Send(NamedTuple):
@@ -43,7 +48,7 @@ class Relay(NamedTuple):
 
 
 class Provision(NamedTuple):
-    """Ask the batch system `system`, and hand its answer to `Participant.provisioned` with this `number`.
+    """Ask the batch system `system`, and hand its answer to `Provisions.answered` with this `number`.
 
     As a message, it leaves when the facts of its step, and of all before, are durable.
     """
@@ -91,7 +96,7 @@ class ParticipantEffects:
     `errands`, `relays` and `asks` wait for nothing to be stored: what they bring is checked anew.
     """
 
-    facts: list[Fact] = field(default_factory=list)
+    facts: list[SiteFact] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)

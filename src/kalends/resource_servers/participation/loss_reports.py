@@ -19,13 +19,12 @@ from kalends.core.limits import TEXT_MAX
 from kalends.resource_servers.participation.claims.claim_sets import Claim, SlotLack
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.parts import Plug, Tier, on
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import (
+from kalends.resource_servers.participation.outbox import (
     REGISTER,
-    REMIND_AFTER_MS,
-    REMIND_EVERY_MS_MAX,
+    ParticipantOutbox,
+    remind_ms,
 )
+from kalends.resource_servers.participation.parts import Plug, Tier, on
 
 
 class _Repeat(NamedTuple):
@@ -96,8 +95,7 @@ class LossReports:
 
     def _remind(self, rid: str, resource: str, now: Moment) -> None:
         times = self._untold.get((rid, resource), _Repeat(0, 0)).times
-        every_ms = min(REMIND_AFTER_MS << min(times, 8), REMIND_EVERY_MS_MAX)
-        due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
+        due_ms = now.monotonic_ms + remind_ms(times, self.jitter)
         self._untold[rid, resource] = _Repeat(due_ms, times + 1)
         self._tell(rid, resource, now)
 

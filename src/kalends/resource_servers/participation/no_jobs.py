@@ -7,14 +7,15 @@ from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.kernel import Kernel
 from kalends.resource_servers.participation.parts import Plug, Tier, on
-from kalends.resource_servers.participation.queues import no_jobs_on
+from kalends.resource_servers.participation.sockets import no_jobs_on
 
 
 class NoJobs:
     """A broker that asks for a place gets a bid without offers. Its news of jobs is ignored."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._here, self._outbox = kernel.ground.here, kernel.ground.outbox
+        base = kernel.ground.base
+        self._here, self._outbox = base.here, base.outbox
 
     @property
     def plugs(self) -> tuple[Plug, ...]:

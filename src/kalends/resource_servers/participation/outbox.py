@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.claims.claim_sets import Fact
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
     PlaceAsk,
@@ -11,8 +13,21 @@ from kalends.resource_servers.participation.effects import (
     Relay,
     RunTask,
     Send,
+    SiteFact,
     StartWord,
 )
+
+REGISTER: Final = "register:"
+"""Where to send what is for whichever replica looks after a reservation: this, and its register."""
+
+REMIND_AFTER_MS: Final = 10_000
+REMIND_EVERY_MS_MAX: Final = 60_000
+
+
+def remind_ms(times: int, jitter: Callable[[], float]) -> int:
+    """Return the wait before a message without an answer is sent again, after `times` repeats."""
+    every_ms = min(REMIND_AFTER_MS << min(times, 8), REMIND_EVERY_MS_MAX)
+    return int(every_ms * (1 + 0.2 * jitter()))
 
 
 class ParticipantOutbox:
@@ -25,7 +40,7 @@ class ParticipantOutbox:
         """Send `message` to a session, by its name, or to a URL."""
         self._effects.sends.append(Send(to, message))
 
-    def store(self, fact: Fact) -> None:
+    def store(self, fact: SiteFact) -> None:
         self._effects.facts.append(fact)
 
     def alarm(self, text: str) -> None:

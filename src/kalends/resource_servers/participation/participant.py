@@ -16,11 +16,8 @@ attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
-from kalends.backends.names import OwnNames
-from kalends.backends.records import SystemAnswer
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal
@@ -49,11 +46,14 @@ from kalends.resource_servers.participation.contention.waiting_list_offers impor
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.kernel import (
+    Base,
     Ground,
     Kernel,
     MakeConsent,
+    MakeGuard,
+    MakePriorClaims,
+    MakeVisitors,
     MakeWing,
-    Wing,
 )
 from kalends.resource_servers.participation.loss_reports import LossReports
 from kalends.resource_servers.participation.memory.comparison import Comparison
@@ -68,38 +68,15 @@ from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.parts import Plug, Tier, in_order, on, takers
-from kalends.resource_servers.participation.provision.dangers import Dangers
-from kalends.resource_servers.participation.provision.errands import Errands
-from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
-from kalends.resource_servers.participation.provision.grant_table import GrantTable
-from kalends.resource_servers.participation.provision.grants import NodeGrant
-from kalends.resource_servers.participation.provision.mirror import Mirror
-from kalends.resource_servers.participation.provision.provisions import Provisions
-from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
-from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
-from kalends.resource_servers.participation.provision.systems import Systems
-from kalends.resource_servers.participation.queues import NO_QUEUES, Queues
-from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.registers import (
     NO_BADGE,
     Badge,
     KnownRegister,
     Registers,
 )
+from kalends.resource_servers.participation.sockets import NoQueues, Queues, Unguarded, Wing
 from kalends.resource_servers.participation.this_site import AnyAddress, FenceNumbers, ThisSite
 from kalends.resource_servers.participation.views import Views
-from kalends.resource_servers.participation.visits.agent_holds import AgentHolds
-from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
-from kalends.resource_servers.participation.visits.agent_visits import (
-    DEFAULT_AGENT_LIMITS,
-    AgentLimits,
-    AgentVisits,
-)
-from kalends.resource_servers.participation.visits.runs import RunTable
-from kalends.resource_servers.participation.visits.visit_handler import VisitHandler
-
-NOTHING_PASSED: Final = TimePassed()
 
 RESTORED_HOLD_MS: Final = 120_000
 """What waits for its owner is held for so long after a start, until its broker renews it."""
@@ -108,7 +85,7 @@ W = TypeVar("W")
 
 
 class PartTypes(NamedTuple):
-    """The classes of the kernel's parts; a test puts a broken one in the place of its own."""
+    """The classes of the kernel's parts; a test replaces one with a broken one."""
 
     numbers: type[FenceNumbers] = FenceNumbers
     outbox: type[ParticipantOutbox] = ParticipantOutbox
@@ -121,21 +98,15 @@ class PartTypes(NamedTuple):
     admission: type[Admission] = Admission
     wound_wait: type[WoundWait] = WoundWait
     lists: type[WaitingLists] = WaitingLists
-    agent_recalls: type[AgentRecalls] = AgentRecalls
-    agent_holds: type[AgentHolds] = AgentHolds
     claim_handler: type[ClaimHandler] = ClaimHandler
-    provisions: type[Provisions] = Provisions
-    mirror: type[Mirror] = Mirror
-    dangers: type[Dangers] = Dangers
-    grants: type[GrantTable] = GrantTable
 
 
 class Participant:
     """One site. Not thread-safe; `receive` and `advance` take effect at once in memory.
 
     `epoch` must be higher than at any earlier start of this site; `jitter` gives numbers in [0, 1).
-    `stakes`, `forgotten`, `registers`, `horizon_s`, `passed`, `past`, `recovering`, `grants` and `slots`
-    are what was stored. `backends` are the batch systems behind resources, `queues` those of its machines.
+    `stakes`, `forgotten`, `registers`, `horizon_s`, `passed`, `past` and `recovering` are what was stored.
+    `queues` are those of its machines; what else is in a socket is made here (see `kernel`).
     """
 
     def __init__(
@@ -146,20 +117,19 @@ class Participant:
         epoch: int,
         jitter: Callable[[], float],
         limits: ParticipantLimits = DEFAULT_LIMITS,
-        agents: AgentLimits = DEFAULT_AGENT_LIMITS,
         stakes: Iterable[Stake] = (),
         forgotten: Iterable[str] = (),
         registers: Iterable[KnownRegister] = (),
         horizon_s: int = 0,
-        passed: TimePassed = NOTHING_PASSED,
+        passed: TimePassed = TimePassed(),  # noqa: B008  immutable
         past: Past = Past(),  # noqa: B008  immutable
         recovering: bool = False,
-        backends: Mapping[str, ResourceBackend] = MappingProxyType({}),
-        grants: Iterable[NodeGrant] = (),
-        slots: KnownSlots = NO_SLOTS,
         addresses: Container[str] = AnyAddress(),
-        queues: Queues = NO_QUEUES,
+        queues: Queues = NoQueues(),  # noqa: B008  immutable
+        guard: MakeGuard = Unguarded,
         consent: MakeConsent,
+        prior: MakePriorClaims,
+        visitors: MakeVisitors,
         wings: Iterable[MakeWing] = (NoJobs,),
         types: PartTypes = PartTypes(),  # noqa: B008  immutable
         now: Moment,
@@ -169,8 +139,7 @@ class Participant:
         """As many facts about stakes have been given out, and will be durable."""
         self.set_aside = SetAside()
         self.left_alone: set[str] = set()
-        """Requests that a step has broken at: with the next message it might break again."""
-        self._near = agents.near
+        """Requests that a step has broken at: messages about them are ignored, for it might break again."""
 
         here = self.here = ThisSite(site, epoch, addresses)
         then = Consequences()
@@ -180,18 +149,25 @@ class Participant:
 
         book = self.book = ClaimTable(calendars, numbers.new)
         kept = KeptRoom(book, numbers.new)
-        names = OwnNames(site, (past.life, *past.ended))
-        provisions = self.provisions = self._provisions(types, backends, numbers, kept, names)
-        claims = self.claims = types.claims(book, outbox, then, provisions)
         held_ms = min(limits.hold_ms_max, RESTORED_HOLD_MS)
         book.restore(stakes, now.wall_s, now.monotonic_ms + held_ms)
-        provisions.restore(grants, now, slots)
+        base = Base(
+            here, past, book, kept, outbox, numbers, jitter, self._settle,
+            # What these call is made from claims, which ask for grants.
+            is_sure=lambda: self.recovery.refusal() is None,
+            give_up=lambda slot, now: self.prior.give_up(slot, now),
+            keep=lambda number: self.prior.keep(number),
+            lacks=lambda *lack: self.losses.seen(*lack),
+            now=now,
+        )  # fmt: skip
+        self.guard = guard(base)
+        claims = self.claims = types.claims(book, outbox, then, self.guard)
         self.retention = types.retention(
             here, book, claims, outbox, known, jitter, queues,
             forgotten=forgotten, horizon_s=horizon_s, passed=passed, now=now,
         )  # fmt: skip
         recovery = self.recovery = Recovery(
-            here, past, book.stakes, claims, outbox, known, recovering, names.remember, now
+            here, past, book.stakes, claims, outbox, known, recovering, then, now
         )
         self.outcomes = types.outcomes(here, book.stakes, claims, outbox, then, recovery)
         self.in_doubt = types.in_doubt(
@@ -205,65 +181,40 @@ class Participant:
             outbox,
             jitter,
         )
-        ground = Ground(
-            here, book, claims, recovery, outbox, lambda: self.admission.limits, self._settle, now
-        )
-        asked = consent(ground)
-        self.comparison = Comparison(
-            book,
-            claims,
-            self.outcomes,
-            self.in_doubt,
-            self.retention,
-            asked,
-            known,
-            outbox,
-            numbers,
-        )
         self.losses = LossReports(book.stakes, claims, outbox, numbers.new, jitter)
 
         line, offers = WaitQueue(), Earmarks()
         room = self.room = types.room(book.calendars, (line.earmarks, offers), PlannedRoom())
-        self.owner_room = OwnerRoom(
-            book, KeptRoom(book, numbers.new), kept, lambda: recovery.refusal() is None
-        )
-        self.reminders = ReclaimReminders(
-            book, outbox, self.retention, self.set_aside, self.owner_room, jitter,
-            room.places.are_asked, provisions.mirror.dangers.resume, self.losses.seen, self._settle,
+        ground = Ground(
+            base, claims, recovery, self.retention, self.set_aside, self.guard, self.losses, room,
+            lambda: self.admission.limits,
+        )  # fmt: skip
+        self.consent, self.prior = consent(ground), prior(ground)
+        self.comparison = Comparison(
+            book, claims, self.outcomes, self.in_doubt, self.retention, self.consent, known, outbox,
+            numbers,
         )  # fmt: skip
         self.admission = types.admission(
             here, book, claims, room, line.earmarks, self.retention, recovery, self.set_aside, known,
-            provisions, self.reminders, asked, queues, numbers, limits,
+            self.guard, self.prior, self.consent, queues, numbers, limits,
         )  # fmt: skip
         self.wound_wait = types.wound_wait(here, book, claims, room, line, self.admission, outbox)
-
-        runs = self.runs = RunTable(outbox, numbers, self._settle)
-        visits = self.agent_visits = AgentVisits(runs)
-        self.agent_recalls = types.agent_recalls(
-            here, book, claims, room, runs, visits, outbox, held_max=agents.held_max
-        )
-        holds = types.agent_holds(
-            book, claims, room, self.admission, known, numbers,
-            held_max=agents.held_max, held=self.wound_wait.held,
-        )  # fmt: skip
         attempts = LiveAttempts(book.stakes, outbox, self._under_way)
         self.lists = types.lists(here, book.calendars, room, attempts, offers, outbox)
         self.views = Views(
-            here, book, room, self.lists.listed, provisions, self.admission.closed_for_long
+            here, book, room, self.lists.listed, self.guard, self.admission.closed_for_long
         )
-        self._visit_handler = VisitHandler(
-            here, book, claims, then, attempts, room, self.admission, visits, runs, self.agent_recalls,
-            holds, known, outbox, agents,
-        )  # fmt: skip
+        kernel = Kernel(ground, then, known, self.admission, attempts, self.wound_wait)
+        self.visitors = visitors(kernel)
         self._claim_handler = types.claim_handler(
-            here, book.stakes, claims, then, attempts, self.admission, visits, self.agent_recalls,
-            self.wound_wait, self.lists, provisions, outbox,
+            here, book.stakes, claims, then, attempts, self.admission, self.visitors,
+            self.wound_wait, self.lists, self.guard, outbox,
         )  # fmt: skip
-        kernel = Kernel(ground, then, known, numbers, jitter, self.admission, attempts, room, kept)
-        self._wings: tuple[Wing, ...] = (asked, *(make(kernel) for make in wings))
-        plugs = in_order(
-            [*self._own_plugs(), *(plug for wing in self._wings for plug in wing.plugs)]
-        )
+        more = [make(kernel) for make in wings]
+        self._wings: tuple[Wing, ...] = (
+            self.guard, self.consent, self.prior, self.visitors, *more,
+        )  # fmt: skip
+        plugs = in_order([*self._own_plugs(), *(plug for wing in more for plug in wing.plugs)])
         secrets = tuple(plug.secret_of for plug in plugs if plug.secret_of)
         self.ownership = types.ownership(here, book.stakes, claims, known, outbox, secrets)
         self._listen(then)
@@ -271,32 +222,8 @@ class Participant:
         self.in_doubt.restore(now)
         self.wound_wait.restore()
 
-    def _provisions(
-        self, types: PartTypes, backends: Mapping[str, ResourceBackend], numbers: FenceNumbers,
-        kept: KeptRoom, names: OwnNames,
-    ) -> Provisions:  # fmt: skip
-        """Make the parts that speak to batch systems."""
-        foreign = ForeignRoom(names, self.book, kept)
-        grants = types.grants(
-            self.here, self.book, self.outbox, backends, numbers, kept, foreign, self.past.life
-        )
-        errands = Errands(self.outbox, numbers)
-        systems = Systems(errands, self.outbox)
-        # What moves reservations is made from claims, which ask for grants.
-        dangers = types.dangers(
-            grants, systems, foreign, self.outbox,
-            give_up=lambda grant, why, now: self.reminders.give_up(grant, why, now),
-            lacks=lambda *lack: self.losses.seen(*lack),
-            keep=lambda grant: self.reminders.keep(grant),
-        )  # fmt: skip
-        mirror = types.mirror(
-            grants, errands, systems, foreign, dangers, self.outbox,
-            may_sweep=lambda: self.recovery.refusal() is None,
-        )  # fmt: skip
-        return types.provisions(grants, mirror)
-
     def _own_plugs(self) -> tuple[Plug, ...]:
-        """Return those of the kernel's parts, in the order of their turns."""
+        """Return those of the kernel's parts, and of wings in its sockets, in the order of their turns."""
         return (
             Plug(
                 Tier.ENDS,
@@ -306,19 +233,19 @@ class Participant:
                 ],
                 timed=self.claims,
             ),
-            Plug(Tier.ENDS, timed=self.runs, att_of=self.agent_recalls.att_of),
+            *self.visitors.plugs,
+            *self.consent.plugs,
             self.outcomes.plug,
             self._claim_handler.plug,
-            self._visit_handler.plug,
             self.wound_wait.plug,
             self.lists.plug,
-            self.reminders.plug,
+            *self.prior.plugs,
             self.recovery.plug,
             self.comparison.plug,
             self.in_doubt.plug,
             self.losses.plug,
             self.retention.plug,
-            *self.provisions.plugs,
+            *self.guard.plugs,
         )
 
     def _plug_in(self, plugs: Sequence[Plug], then: Consequences) -> None:
@@ -350,8 +277,6 @@ class Participant:
     def _listen(self, then: Consequences) -> None:
         """Register the kernel's listeners; where the order matters, the reason stands with it."""
         then.committed.listeners = (
-            # First: it reads the claims as the commit has left them.
-            self.reminders.ask_for_locked,
             lambda stake, rid, att: self.in_doubt.forget(rid),
             lambda stake, rid, att: then.attempt_over(rid, att),
             # Looks through the line, which its own place has left by then.
@@ -365,13 +290,10 @@ class Participant:
             lambda rid, att: self.wound_wait.forget_holder(rid),
         )
         then.superseded.listeners = (self.in_doubt.forget, self.wound_wait.forget_holder)
-        then.cleared.listeners = (
-            self.wound_wait.forget_holder,
-            self.agent_visits.forget_answered,
-        )
+        then.cleared.listeners = (self.wound_wait.forget_holder,)
         then.cancelled.listeners = (self.wound_wait.end_changes,)
         then.intended.listeners = (
-            # What a batch system is asked for is not recalled.
+            # What grants are asked for is not recalled.
             lambda stake: self.wound_wait.forget_holder(stake.rid),
         )
         then.promised.listeners = (
@@ -379,12 +301,7 @@ class Participant:
             lambda stake, now: self.wound_wait.forget_holder(stake.rid),
             self.in_doubt.promised,
         )
-        then.attempt_over.listeners = (
-            # Who waits for agents is not in line yet; runs end before the room that they wait for is freed.
-            self.agent_recalls.end,
-            self.agent_visits.end,
-            self.wound_wait.end_place,
-        )
+        then.attempt_over.listeners = (self.wound_wait.end_place,)
 
     # Events in
 
@@ -419,8 +336,7 @@ class Participant:
 
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do next (monotonic)."""
-        times_ms = [part.next_deadline_ms() for part in self._timed]
-        return min([each for each in times_ms if each is not None])
+        return min([ms for part in self._timed if (ms := part.next_deadline_ms()) is not None])
 
     def take_effects(self) -> ParticipantEffects:
         """Return all effects since the last call, in order."""
@@ -439,10 +355,10 @@ class Participant:
         """
         for settle in self._settling:
             settle(now)
-        self.owner_room.catch(())
+        self.prior.catch(())
         while True:
             freed, locked = self.book.take_freed(), self.book.take_locked()
-            self.owner_room.catch(freed)
+            self.prior.catch(freed)
             declined = self.lists.take_declined()
             if not (freed or locked or declined):
                 return
@@ -459,15 +375,11 @@ class Participant:
     ) -> None:
         """The owner has changed resources, rules and limits: `changed` has them, by name of the resource.
 
-        They carry what is booked: see `check_carries`.
+        They carry what is booked: see `ClaimTable.check_carries`.
         """
-        self.reminders.let_resize(lambda: self.book.take_rules(changed, now.wall_s))
+        self.prior.let_resize(lambda: self.book.take_rules(changed, now.wall_s))
         self.admission.limits = limits
         self._settle(now)
-
-    def check_carries(self, changed: Mapping[str, ResourceCalendar], now: Moment) -> None:
-        """Raise `Conflict`, and name what is in the way, unless `changed` resources carry what is booked."""
-        self.book.check_carries(changed, now.wall_s)
 
     def hello(self) -> m.Hello:
         """Return the first message of every session."""
@@ -475,8 +387,8 @@ class Participant:
             calendar.info for calendar in self.book.calendars.values() if not calendar.is_retired
         )
         return m.Hello(
-            site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near,
-            vote_ms=self.provisions.vote_ms(),
+            site=self.here.name, epoch=self.here.epoch, resources=infos, near=self.visitors.near,
+            vote_ms=self.guard.vote_ms(),
         )  # fmt: skip
 
     def welcome(
@@ -496,20 +408,11 @@ class Participant:
         for came in self._broker_came:
             came(now)
 
-    def provisioned(self, number: int, answer: SystemAnswer, now: Moment) -> None:
-        """Take what a batch system has answered; an errand that is over already changes nothing."""
-        self.provisions.answered(number, answer, now)
-        self._settle(now)
-
     def keep_aside(self, set_aside: SetAside) -> None:
         """Keep unreadable records safe, and alarm the operator."""
         self.set_aside.include(set_aside)
         for told in set_aside.told():
             self.outbox.alarm(told)
-
-    def leave_alone(self, rids: set[str]) -> None:
-        """Ignore messages about these requests; the caller may add to them."""
-        self.left_alone = rids
 
     # What is known here
 
@@ -531,7 +434,7 @@ class Participant:
     def show(self, source: str, query: m.Query, now: Moment) -> None:
         """Answer a Query."""
         view = self.views.look(
-            query, now.wall_s, self.registers.of(source), self.reminders.given_up(query.replaces)
+            query, now.wall_s, self.registers.of(source), self.prior.given_up(query.replaces)
         )
         self.outbox.send(source, view)
 

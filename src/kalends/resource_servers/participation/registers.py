@@ -17,6 +17,7 @@ from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import NotAllowed
 from kalends.core.principals import ANYBODY, VouchedNames
+from kalends.resource_servers.participation.effects import SiteFact
 
 REGISTERS_OF_KEY_MAX: Final = 64
 """Registers that one key may be first with: a broker has one, and a new one after a loss of its file."""
@@ -56,7 +57,7 @@ class KnownRegister(msgspec.Struct, frozen=True):
     marks: tuple[m.Mark, ...] = ()
 
 
-class RegisterStored(msgspec.Struct, frozen=True):
+class RegisterStored(SiteFact, frozen=True):
     """Fact: `register` is known as in `body` (see `decode_register`)."""
 
     register: str

@@ -22,22 +22,22 @@ from kalends.resource_servers.participation.claims.earmarks import LAST
 from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.contention.waiting_list import WaitingList
-from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.sockets import Guard
 from kalends.resource_servers.participation.this_site import ThisSite
 
 
 @dataclass(frozen=True)
 class Views:
     """Answers what is free: booked in `book`, kept by `room` for those before the asker, or hoped for by
-    those who are `listed`; and what the batch systems behind resources leave, by `provisions`. With `closed`
-    nothing can be booked here at all, and the answer to whoever would book is why.
+    those who are `listed`; and what a `guard` would grant. With `closed` nothing can be booked here at all,
+    and the answer to whoever would book is why.
     """
 
     here: ThisSite
     book: ClaimTable
     room: FreeRoom
     listed: WaitingList
-    provisions: Provisions
+    guard: Guard
     closed: Callable[[], Refusal | None]
 
     def look(
@@ -103,7 +103,7 @@ class Views:
             held=query.counting == "all" and _is_held(book, want, room),
             slots=tuple(_told(book, slot, register) for slot in slots),
             waiting=tuple(waiting[: limits.LISTING_MAX]),
-            as_of=self.provisions.as_of(want.resource),
+            as_of=self.guard.as_of(want.resource),
             barred=barred(book, query, want, wall_s, caps, steps) if until == want.end else (),
             approval=calendar.needs_approval(query.principal),
             rules=_rules(book, want.resource, query.principal, wall_s) if query.detail else (),
@@ -115,7 +115,7 @@ class Views:
         """Return what is free, and cannot be had by whoever asks."""
         found = [(start, end, -units) for name, start, end, units in lost if name == want.resource]
         if found or not query.replaces:  # Else it may grow where it stands.
-            pieces = self.provisions.grants.fragments(
+            pieces = self.guard.fragments(
                 want.resource, max(want.start, wall_s), want.end, query.length_s
             )
             found += [(start, end, -units) for start, end, units in pieces]

@@ -9,6 +9,7 @@ from kalends.backends.slurm.adapter import Slurm
 from kalends.backends.slurm.allocations import SlurmAllocations
 from kalends.batch.elsewhere import Elsewhere, SlotNodes
 from kalends.core.errors import InvalidInput
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.setup.configured_backends import (
     nodes_of,
@@ -83,7 +84,7 @@ def elsewhere_of(
     """Return where jobs run, by machine, where that is not this host; raises `InvalidInput`."""
 
     def reserved(booking: int) -> SlotNodes | None:
-        grant = engine().participant.provisions.grants.by_claim(booking)
+        grant = engine().participant.wing(Provisions).grants.by_claim(booking)
         return SlotNodes(grant.name, grant.needs[booking].nodes) if grant else None
 
     return {

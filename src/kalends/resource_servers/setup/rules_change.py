@@ -26,7 +26,7 @@ def rules_change(
 
     def check() -> None:
         if (running := engine()) is not None:
-            running.participant.check_carries(calendars, moment())
+            running.participant.book.check_carries(calendars, moment().wall_s)
 
     def apply() -> None:
         if (running := engine()) is not None:

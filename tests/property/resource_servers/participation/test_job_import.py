@@ -23,12 +23,12 @@ from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.journal import slot_table
 from kalends.resource_servers.journal.slot_table import SlotCursor, SlotFact
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
-from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.job_import import AGAIN_S
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.provision.slots import ReservedSlot, slot_stored
+from kalends.servers.restored_participant import guarded_by, site_machine
 
 T0: Final = 1_795_700_000
 HOUR_S: Final = 3_600
@@ -60,10 +60,10 @@ class World:
         info = ResourceInfo(
             name=RESOURCE, capacity=2, attributes={}, grain_s=1, horizon_s=86_400 * 30, zone="UTC"
         )
-        self.site = Participant(
+        self.site = site_machine(
             "centre", {RESOURCE: ResourceCalendar(info, open_access())}, epoch=self.ms,
-            jitter=self.random.random, backends={RESOURCE: BACKEND},
-            slots=slot_table.known_slots(self.store), consent=OwnerApproval, now=self.now,
+            jitter=self.random.random, now=self.now,
+            guard=guarded_by({RESOURCE: BACKEND}, slots=slot_table.known_slots(self.store)),
         )  # fmt: skip
 
     @property
@@ -81,7 +81,8 @@ class World:
                 if not healthy and self.random.random() < 0.2:
                     self.begin()
                     return
-                self.site.provisioned(each.number, self.answer(each.errand, healthy), self.now)
+                answer = self.answer(each.errand, healthy)
+                self.site.wing(Provisions).answered(each.number, answer, self.now)
 
     def answer(self, errand: object, healthy: bool) -> SystemAnswer:
         clock_s = self.now.wall_s
@@ -206,7 +207,7 @@ def test_what_is_reserved_is_counted_as_it_was_in_each_second(
 
 def test_nothing_is_said_to_be_read_before_accounts_have_been_read() -> None:
     world = World([], [], 1)
-    imports = world.site.provisions.imports
+    imports = world.site.wing(Provisions).imports
     for _ in range(10):
         world.pass_time(600, healthy=True)
     assert imports.read_until("machine") == 0

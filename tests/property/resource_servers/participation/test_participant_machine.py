@@ -225,11 +225,11 @@ class AgentSite(Site):
         super().__init__(rules=RULES, limits=LIMITS)
 
     def run_ends(self, number: int, outcome: RunOutcome) -> ParticipantEffects:
-        self.participant.runs.errand_done(number, outcome, self.now)
+        self.visiting.runs.errand_done(number, outcome, self.now)
         return self.settle()
 
     def near_answers(self, number: int, report: m.SiteReport | None) -> ParticipantEffects:
-        self.participant.runs.relayed(number, report, self.now)
+        self.visiting.runs.relayed(number, report, self.now)
         return self.settle()
 
 

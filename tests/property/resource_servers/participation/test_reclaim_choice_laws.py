@@ -38,7 +38,7 @@ def reclaim(site: Site, start: int, end: int, units: int) -> owner_calls.Reclaim
         key=f"reclaim-{start}-{end}-{units}", resource=POOL, start=T0 + DAY + start,
         end=T0 + DAY + end, units=units,
     )  # fmt: skip
-    return site.call(lambda participant, now: participant.reminders.reclaim(body, now))
+    return site.call(lambda participant, now: site.reminders.reclaim(body, now))
 
 
 def booked(site: Site, wanted: list[Rectangle]) -> dict[int, Rectangle]:

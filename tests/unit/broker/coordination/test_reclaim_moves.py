@@ -91,7 +91,7 @@ def test_nothing_new_is_taken_where_it_was_reclaimed_until_it_is_withdrawn() -> 
     (again,) = site.answers(visit(1, want("one", 4 * HOUR, 5 * HOUR)))
     assert isinstance(again, m.Visited)
     assert again.refusals
-    ended = site.call(lambda participant, now: participant.reminders.end(view.key, now))
+    ended = site.call(lambda participant, now: site.reminders.end(view.key, now))
     assert ended == view
     (held,) = site.answers(visit(1, want("one", 4 * HOUR, 5 * HOUR)))
     assert isinstance(held, m.Visited)
@@ -134,7 +134,7 @@ def test_a_broker_that_comes_is_asked_at_once_and_so_is_one_after_a_restart_of_t
     world.reclaim("here/one", 4, 5)
     world.lost = set()
     site = world.sites["here"]
-    site.call(lambda participant, now: participant.reminders.remind_all(now))
+    site.call(lambda participant, now: site.reminders.remind_all(now))
     world.deliver()
     assert world.hours(rid) == {"here/one": 3, "there/one": 3}
     again = ReclaimWorld()
@@ -342,7 +342,7 @@ def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
     )
 
     def ask(asked: owner_calls.Reclaim) -> owner_calls.ReclaimView:
-        return site.call(lambda participant, now: participant.reminders.reclaim(asked, now))
+        return site.call(lambda participant, now: site.reminders.reclaim(asked, now))
 
     assert ask(body) == ask(body)
     assert len(world.reclaims("here")) == 1
@@ -360,7 +360,7 @@ def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
         with pytest.raises(InvalidInput):
             ask(wrong)
     with pytest.raises(NotFound):
-        site.call(lambda participant, now: participant.reminders.end("another-key", now))
+        site.call(lambda participant, now: site.reminders.end("another-key", now))
 
 
 def test_many_that_have_to_go_at_once_find_places_without_racing_each_other() -> None:

@@ -167,7 +167,7 @@ def test_the_units_open_again_when_it_is_withdrawn_or_the_site_restarts_after_th
     site = world.sites["here"]
     site.restart()
     assert site.free("pool", 4 * HOUR, 5 * HOUR) == 1
-    site.call(lambda participant, now: participant.reminders.end(view.key, now))
+    site.call(lambda participant, now: site.reminders.end(view.key, now))
     assert site.free("pool", 4 * HOUR, 5 * HOUR) == 3
     site.restart()
     assert site.free("pool", 4 * HOUR, 5 * HOUR) == 3
@@ -190,17 +190,14 @@ def test_a_key_stands_for_as_many_units_as_it_was_first_used_with() -> None:
         key=view.key, resource="here/pool", start=view.start, end=view.end, units=1,
         reason=view.reason,
     )  # fmt: skip
+    site = world.sites["here"]
     with pytest.raises(KeyReused):
-        world.sites["here"].call(lambda participant, now: participant.reminders.reclaim(body, now))
+        site.call(lambda participant, now: site.reminders.reclaim(body, now))
     nowhere = structs.replace(body, resource="here/nothing", units=2)
     with pytest.raises(KeyReused):
-        world.sites["here"].call(
-            lambda participant, now: participant.reminders.reclaim(nowhere, now)
-        )
+        site.call(lambda participant, now: site.reminders.reclaim(nowhere, now))
     same = structs.replace(body, units=2)
-    again = world.sites["here"].call(
-        lambda participant, now: participant.reminders.reclaim(same, now)
-    )
+    again = site.call(lambda participant, now: site.reminders.reclaim(same, now))
     assert again == view
 
 

@@ -12,6 +12,7 @@ from tests.protocol_support import (
     KEY,
     PARTS,
     REGISTER,
+    GuardedSite,
     Site,
     chosen,
     lock,
@@ -35,6 +36,7 @@ from kalends.contract.calls import Event
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.participation.memory.recovery import RECOVERY_MS_MIN
+from kalends.resource_servers.participation.provision.provisions import Provisions
 
 OURS = REGISTER
 THEIRS = "2" * 32
@@ -107,8 +109,9 @@ def test_an_image_is_recognised_in_whichever_life_it_was_made_and_however_often_
     assert welcome(site, forgotten)
 
 
-def test_what_a_forgotten_life_has_made_in_a_batch_system_is_the_sites_own(site: Site) -> None:
-    names = site.participant.provisions.mirror.foreign.names
+def test_what_a_forgotten_life_has_made_in_a_batch_system_is_the_sites_own() -> None:
+    site = GuardedSite()
+    names = site.participant.wing(Provisions).mirror.foreign.names
     theirs = name_of(HERE, "abcdef0123", 17)
     welcome(site, m.Mark("abcdef0123" * 3, 7, "no proof"))
     assert names.of_another(theirs), "any broker could say so"

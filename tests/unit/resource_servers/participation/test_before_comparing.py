@@ -224,7 +224,7 @@ def test_what_the_owner_takes_back_meanwhile_is_locked_again_and_then_asked_for(
         units=units,
         reason="roof",
     )
-    site.call(lambda participant, now: participant.reminders.reclaim(body, now))
+    site.call(lambda participant, now: site.reminders.reclaim(body, now))
     assert site.free("pool", 0, 60) == 3
     if not has_come:
         assert all_come_back(site, forgotten)

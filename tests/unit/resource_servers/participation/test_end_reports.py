@@ -10,12 +10,12 @@ from tests.unit.resource_servers.participation.test_site_places import bid, lock
 
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
+from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.placed_jobs import end_reports
 from kalends.resource_servers.participation.placed_jobs.end_reports import (
     SAY_AGAIN_MS,
     SAY_AGAIN_MS_MAX,
 )
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 
 END = PlacedEnd(at=T0 + 9, end="exit", status=3, ran_s=7)
 EVERYBODY = f"{REGISTER}{ITS_REGISTER}"

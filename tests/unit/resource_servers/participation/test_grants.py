@@ -36,13 +36,13 @@ from kalends.backends.records import (
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.claims.claim_sets import StakeStored, decode_stake
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.memory.past import Past
-from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.grants import GrantStored, decode_grant
+from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
+from kalends.servers.restored_participant import guarded_by, site_machine
 
 HOUR_S: Final = 3_600
 USERS: Final = {"ann": "unix-ann"}
@@ -86,13 +86,13 @@ class Backed:
         """A life of the site begins with what is stored; nobody hears what the last one has asked."""
         self.asked.clear()
         epoch, life = len(self.lives) + 1, f"{len(self.lives) + 1:032x}"
-        self.participant = Participant(
+        self.participant = site_machine(
             "here", {"here/pool": resource("here/pool", sum(self.backend.room.values()))}, epoch=epoch,
             jitter=lambda: 0.0, stakes=[decode_stake(body) for body in self.stakes.values()],
-            backends={"here/pool": self.backend},
-            grants=[decode_grant(body) for body in self.grants.values()],
-            past=Past(life, 0, dict(self.lives), SITE_SECRET), consent=OwnerApproval, now=self.now,
+            guard=guarded_by({"here/pool": self.backend}, map(decode_grant, self.grants.values())),
+            past=Past(life, 0, dict(self.lives), SITE_SECRET), now=self.now,
         )  # fmt: skip
+        self.provisions = self.participant.wing(Provisions)
         self.lives[life] = 0
         welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", "here"))
         self.participant.receive("broker", welcome, self.now)
@@ -118,7 +118,7 @@ class Backed:
         else:
             kept = self.has[errand.reservation.name] = told or errand.reservation
             answer = SystemAnswer("done", found=kept)
-        self.participant.provisioned(number, answer, self.now)
+        self.provisions.answered(number, answer, self.now)
         return self._settle()
 
     def refuse(self, why: str) -> ParticipantEffects:
@@ -126,7 +126,7 @@ class Backed:
         number, errand = self.asked.pop(0)
         assert not isinstance(errand, DeleteReservation)
         answer = SystemAnswer("refused", why, found=self.has.get(errand.reservation.name))
-        self.participant.provisioned(number, answer, self.now)
+        self.provisions.answered(number, answer, self.now)
         return self._settle()
 
     def lock(self, number: int, *wants: m.Want) -> None:
@@ -169,7 +169,7 @@ class Backed:
             for number, _, errand in effects.provisions:
                 if isinstance(errand, ListSystem):
                     answer = SystemAnswer("done", state=self._state())
-                    self.participant.provisioned(number, answer, self.now)
+                    self.provisions.answered(number, answer, self.now)
                 elif isinstance(errand, Write):
                     self.asked.append((number, errand))
         self.participant.check()
@@ -237,11 +237,11 @@ def test_cores_that_move_between_nodes_are_asked_for_where_only_their_sum_is_tol
     ((_, errand),) = site.asked
     assert isinstance(errand, ChangeReservation)
     assert errand.reservation.cores == (1, 2)
-    assert site.participant.provisions.kept(site.now) == (0, 1)
+    assert site.provisions.kept(site.now) == (0, 1)
     site.write(with_sum(errand.reservation))
     site.pass_time(10_000)
     assert not site.asked
-    assert site.participant.provisions.kept(site.now) == (1, 0)
+    assert site.provisions.kept(site.now) == (1, 0)
 
 
 def test_what_is_shown_as_free_can_be_promised_where_a_gap_lies_between_reservations() -> None:

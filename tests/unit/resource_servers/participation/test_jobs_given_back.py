@@ -106,7 +106,7 @@ def test_what_a_batch_system_has_for_others_is_no_claim_to_the_queue() -> None:
     site = Site()
     reserve(site, 1, 0, 60, 1)
     ours = [(START, START + 60, 1)]
-    room = site.participant.provisions.grants.room
+    room = site.jobs.bookings.kept
     assert room.keep("foreign", "foreign", "foreign", [(POOL, START, START + 120, 2)])
     assert free(site)[:2] == [0, 1]
     assert claims(site) == ours

@@ -6,7 +6,7 @@ from tests.protocol_support import DAY, HERE, T0, Site, rid, secret_of
 from tests.unit.resource_servers.participation.test_part_reports import POOL, locked
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import (
+from kalends.resource_servers.participation.outbox import (
     REGISTER,
     REMIND_AFTER_MS,
     REMIND_EVERY_MS_MAX,
@@ -17,7 +17,7 @@ from kalends.resource_servers.participation.reclaims.reclaims import OutOfServic
 def look(site: Site, nodes: int, why: str = "a node is out of service: fan") -> list[m.SlotLoss]:
     """The machine is looked at: `nodes` of the reservation cannot be used."""
     out = OutOfService(POOL, T0, T0 + 1, nodes, 0, why, begun=((rid(1), nodes),))
-    site.call(lambda participant, now: participant.reminders.nodes_out(out, now))
+    site.call(lambda participant, now: site.reminders.nodes_out(out, now))
     sent = [send.message for send in site.unsent if isinstance(send.message, m.SlotLoss)]
     assert {send.to[: len(REGISTER)] for send in site.unsent} <= {REGISTER}
     site.unsent.clear()

@@ -213,7 +213,7 @@ def test_a_visit_that_waits_is_not_answered_twice_and_ends_with_its_attempt() ->
     site.receive(abort(1))
     assert not site.end(errand, YES)
     assert site.states(5) == ["held"]
-    assert not site.participant.agent_recalls
+    assert not site.visiting.recalls
 
 
 def test_a_newer_attempt_takes_the_place_of_one_that_waits() -> None:

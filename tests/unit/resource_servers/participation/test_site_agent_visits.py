@@ -352,7 +352,7 @@ def test_after_a_promise_a_repeat_tells_what_of_the_choice_is_still_held() -> No
     assert own(site.receive(dispatch(1))).held == (report.held[1],)
     site.receive(commit(1, report.held[1].hold_id))
     assert isinstance(site.answer(dispatch(1)), m.Stale)
-    assert not site.participant.agent_visits
+    assert not site.visiting.visits
 
 
 def test_a_restart_forgets_runs_and_holds_and_a_repeat_runs_anew() -> None:
@@ -503,7 +503,7 @@ def test_a_near_site_that_never_answers_is_waited_for_only_so_long() -> None:
     ended = report_in(site.advance(RELAY_MS_MAX))
     assert ended.sites[1].refusals[0].code == RefusalCode.SITE_DOWN
     assert ended.sites[0].held == (), "its own hold has expired while it waited"
-    assert not site.participant.agent_visits
+    assert not site.visiting.visits
 
 
 def test_sites_that_the_owner_does_not_list_are_not_visited() -> None:
@@ -552,12 +552,11 @@ def test_nothing_is_kept_of_visits_that_are_over() -> None:
         errand = site.send(dispatch(number, source=KIND, principal=ANN if number % 2 else BOB))
         site.end(errand, RunOutcome("ok", []))
     site.advance(RUN_MS_MAX)
-    participant = site.participant
-    assert not participant.agent_visits
-    assert not participant.runs._errands
-    assert not participant.runs._relays
-    assert not participant.runs._deadlines
-    assert participant.next_deadline_ms() > site.ms
+    assert not site.visiting.visits
+    assert not site.visiting.runs._errands
+    assert not site.visiting.runs._relays
+    assert not site.visiting.runs._deadlines
+    assert site.participant.next_deadline_ms() > site.ms
 
 
 def test_what_was_on_offer_is_forgotten_once_it_is_told() -> None:
@@ -565,7 +564,7 @@ def test_what_was_on_offer_is_forgotten_once_it_is_told() -> None:
     report = site.hold_by_agent(dispatch(1), [0])
     assert report.held
     assert report.offered
-    visit = site.participant.agent_visits.get(rid(1))
+    visit = site.visiting.visits.get(rid(1))
     assert visit is not None
     assert not visit.offers
 
@@ -594,7 +593,7 @@ def test_a_visit_is_forgotten_when_its_outcome_is_known() -> None:
         (slot,) = site.hold_by_agent(dispatch(1), [0]).held
         site.receive(prepare(1, slot.hold_id))
         site.receive(commit(1, slot.hold_id) if outcome == "commit" else abort(1))
-        assert not site.participant.agent_visits
+        assert not site.visiting.visits
 
 
 def test_a_zone_that_the_arguments_name_is_known_to_the_script() -> None:

@@ -177,13 +177,13 @@ def test_a_reclaim_outlives_a_clock_that_is_ahead() -> None:
     reclaim = owner_calls.Reclaim(
         key="the-key-1", resource=f"{HERE}/one", start=T0 + 20 * DAY, end=T0 + 21 * DAY
     )
-    site.call(lambda participant, now: participant.reminders.reclaim(reclaim, now))
+    site.call(lambda participant, now: site.reminders.reclaim(reclaim, now))
     site.wrong_ms = 4_000 * DAY_MS
     run(site, 6 * DAY_MS)
     site.wrong_ms = 0
-    assert [each.key for each in site.participant.reminders.views()] == ["the-key-1"]
+    assert [each.key for each in site.reminders.views()] == ["the-key-1"]
     run(site, 2 * LONG_MS)
-    assert site.participant.reminders.views() == ()
+    assert site.reminders.views() == ()
 
 
 # Forgetting is durable, and nobody is asked for ever

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 import pytest
 from tests.owned_messages import OPEN
 from tests.protocol_support import (
     ANN,
-    HERE,
+    GuardedSite,
     Site,
     SiteWithoutJobs,
     abort,
@@ -40,6 +40,7 @@ from kalends.resource_servers.participation.loss_reports import LossReports
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.memory.retention import Retention
+from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.parts import Plug, Tier, on, takers
 from kalends.resource_servers.participation.placed_jobs.end_reports import EndReports
 from kalends.resource_servers.participation.placed_jobs.job_bookings import JobBookings
@@ -48,7 +49,6 @@ from kalends.resource_servers.participation.placed_jobs.place_returns import Pla
 from kalends.resource_servers.participation.placed_jobs.places import Places
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.participation.provision.provisions import Provisions
-from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
@@ -57,7 +57,10 @@ from kalends.resource_servers.participation.visits.runs import RunTable
 
 HOUR = want("one", 0, 60)
 
-LISTENERS: tuple[tuple[type, str], ...] = (
+Methods = tuple[tuple[type, str], ...]
+Heard = Callable[[Methods], list[str]]
+
+LISTENERS: Methods = (
     (ReclaimReminders, "ask_for_locked"),
     (InDoubtResolver, "forget"),
     (InDoubtResolver, "promised"),
@@ -73,9 +76,9 @@ LISTENERS: tuple[tuple[type, str], ...] = (
     (Places, "forget"),
 )
 
-ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "WoundWait.end_place", "Places.end"]
+ATTEMPT_OVER = ["WoundWait.end_place", "AgentRecalls.end", "AgentVisits.end", "Places.end"]
 
-IN_TIME: tuple[tuple[type, str], ...] = (
+IN_TIME: Methods = (
     (Claims, "advance"),
     (RunTable, "advance"),
     (OwnerApproval, "advance"),
@@ -94,7 +97,7 @@ IN_TIME: tuple[tuple[type, str], ...] = (
     (Provisions, "advance"),
 )
 
-WHEN_A_BROKER_COMES: tuple[tuple[type, str], ...] = (
+WHEN_A_BROKER_COMES: Methods = (
     (Places, "met"),
     (ReclaimReminders, "remind_all"),
     (PartReports, "tell_all"),
@@ -102,24 +105,18 @@ WHEN_A_BROKER_COMES: tuple[tuple[type, str], ...] = (
     (StartQuestions, "met"),
 )
 
-AFTER_EACH_STEP: tuple[tuple[type, str], ...] = (
+AFTER_EACH_STEP: Methods = (
     (Provisions, "carry_on"),
     (JobBookings, "stand_alone"),
     (OwnerRoom, "catch"),
 )
 
 
-class SiteOfAllParts(Site):
-    """Site with machines, and a batch system behind one."""
-
-    backends: ClassVar = {f"{HERE}/pool": ResourceBackend("batch", ("n1", "n2", "n3"), {})}
-
-
 @pytest.fixture
-def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
     """The calls of some methods, in order, from the moment on that the test says which."""
 
-    def listen_to(methods: tuple[tuple[type, str], ...]) -> list[str]:
+    def listen_to(methods: Methods) -> list[str]:
         calls: list[str] = []
         for part, name in methods:
             monkeypatch.setattr(part, name, _noted(calls, part, name))
@@ -188,7 +185,7 @@ def test_what_is_for_a_broker_raises_the_alarm() -> None:
 # Who hears of what
 
 
-def test_who_hears_of_a_commit(heard: Callable[..., list[str]]) -> None:
+def test_who_hears_of_a_commit(heard: Heard) -> None:
     calls = heard(LISTENERS)
     site = Site()
     site.receive(vote(1, HOUR))
@@ -196,17 +193,17 @@ def test_who_hears_of_a_commit(heard: Callable[..., list[str]]) -> None:
         calls.clear()
         site.receive(commit(1, *site.ids(1)))
         assert calls == [
-            "ReclaimReminders.ask_for_locked",
             "InDoubtResolver.forget",
             *ATTEMPT_OVER,
             "WoundWait.end_holding",
             "WoundWait.forget_holder",
             "WoundWait.end_changes",
             "WaitingLists.leave",
+            "ReclaimReminders.ask_for_locked",
         ]
 
 
-def test_who_hears_of_a_refusal_and_of_an_abort(heard: Callable[..., list[str]]) -> None:
+def test_who_hears_of_a_refusal_and_of_an_abort(heard: Heard) -> None:
     calls = heard(LISTENERS)
     site = Site()
     site.receive(vote(1, HOUR))
@@ -220,7 +217,7 @@ def test_who_hears_of_a_refusal_and_of_an_abort(heard: Callable[..., list[str]])
     assert calls == refused
 
 
-def test_who_hears_of_a_promise(heard: Callable[..., list[str]]) -> None:
+def test_who_hears_of_a_promise(heard: Heard) -> None:
     calls = heard(LISTENERS)
     site = Site()
     site.receive(visit(1, HOUR))
@@ -229,9 +226,7 @@ def test_who_hears_of_a_promise(heard: Callable[..., list[str]]) -> None:
     assert calls == ["WoundWait.forget_holder", "InDoubtResolver.promised", "Places.forget"]
 
 
-def test_who_hears_of_a_higher_attempt_and_of_the_end_of_a_hold(
-    heard: Callable[..., list[str]],
-) -> None:
+def test_who_hears_of_a_higher_attempt_and_of_the_end_of_a_hold(heard: Heard) -> None:
     calls = heard(LISTENERS)
     site = Site()
     site.receive(visit(1, HOUR))
@@ -243,7 +238,7 @@ def test_who_hears_of_a_higher_attempt_and_of_the_end_of_a_hold(
     assert calls == ["WoundWait.forget_holder", "AgentVisits.forget_answered", "Places.forget"]
 
 
-def test_who_hears_of_a_cancel(heard: Callable[..., list[str]]) -> None:
+def test_who_hears_of_a_cancel(heard: Heard) -> None:
     calls = heard(LISTENERS)
     site = Site()
     lock(site, 1, HOUR)
@@ -252,31 +247,22 @@ def test_who_hears_of_a_cancel(heard: Callable[..., list[str]]) -> None:
     assert calls == ["WoundWait.end_changes"]
 
 
-def test_parts_let_time_pass_in_this_order(heard: Callable[..., list[str]]) -> None:
-    calls = heard(IN_TIME)
-    site = SiteOfAllParts()
+@pytest.mark.parametrize(
+    ("methods", "step", "more"),
+    [
+        (IN_TIME, lambda site: site.advance(10), []),
+        (WHEN_A_BROKER_COMES, lambda site: site.call(Participant.broker_came), []),
+        (AFTER_EACH_STEP, lambda site: site.receive(release(1)), ["OwnerRoom.catch"]),
+    ],
+)
+def test_parts_have_their_turns_in_this_order(
+    heard: Heard, methods: Methods, step: Callable[[Site], object], more: list[str]
+) -> None:
+    calls = heard(methods)
+    site = GuardedSite()
     calls.clear()
-    site.advance(10)
-    assert calls == _in_order(IN_TIME)
-
-
-def test_parts_hear_of_a_session_in_this_order(heard: Callable[..., list[str]]) -> None:
-    calls = heard(WHEN_A_BROKER_COMES)
-    site = SiteOfAllParts()
-    site.call(lambda participant, now: participant.broker_came(now))
-    assert calls == _in_order(WHEN_A_BROKER_COMES)
-
-
-def test_parts_end_a_step_in_this_order(heard: Callable[..., list[str]]) -> None:
-    calls = heard(AFTER_EACH_STEP)
-    site = SiteOfAllParts()
-    calls.clear()
-    site.receive(release(1))
-    assert calls == [*_in_order(AFTER_EACH_STEP), "OwnerRoom.catch"]
-
-
-def _in_order(methods: tuple[tuple[type, str], ...]) -> list[str]:
-    return [f"{part.__name__}.{name}" for part, name in methods]
+    step(site)
+    assert calls == [*(f"{part.__name__}.{name}" for part, name in methods), *more]
 
 
 # Who gets what has come free

@@ -26,6 +26,7 @@ from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
+from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.placed_jobs.place_returns import (
     ASK_AGAIN_MS as RETURN_AGAIN_MS,
 )
@@ -34,7 +35,6 @@ from kalends.resource_servers.participation.placed_jobs.start_questions import (
     ASK_AGAIN_MS,
     ASK_AGAIN_MS_MAX,
 )
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 
 POOL = f"{HERE}/pool"
 JOB = JobRequest(machine="", limit_s=60, nodes=2, command=("true",))

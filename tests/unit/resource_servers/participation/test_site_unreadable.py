@@ -129,8 +129,8 @@ def test_an_owner_ends_a_reclaim_that_cannot_be_read_by_its_key() -> None:
     assert isinstance(answer, m.Visited)
     assert answer.vote == "no"
     with pytest.raises(NotFound):
-        site.participant.reminders.end("another-key", site.now)
-    site.participant.reminders.end("the-key-of-it", site.now)
+        site.reminders.end("another-key", site.now)
+    site.reminders.end("the-key-of-it", site.now)
     assert site.settle().facts == [ReclaimDropped("the-key-of-it")]
     answer = site.answer(visit(1, want("one", 0, 10), mode="vote"))
     assert isinstance(answer, m.Visited)

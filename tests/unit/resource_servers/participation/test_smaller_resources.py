@@ -34,7 +34,7 @@ def with_pool(units: int) -> dict[str, int]:
 def reload(site: Site, capacities: dict[str, int]) -> None:
     """What a reload does: check, and then apply."""
     changed = {f"{HERE}/{name}": resource(f"{HERE}/{name}", n) for name, n in capacities.items()}
-    site.participant.check_carries(changed, site.now)
+    site.participant.book.check_carries(changed, site.now.wall_s)
     limits = site.participant.admission.limits
     site.call(lambda participant, now: participant.take_rules(changed, limits, now))
     site.capacities = capacities
@@ -143,11 +143,11 @@ def test_after_a_reclaim_of_as_much_it_can_be_made_smaller_and_nothing_more_is_t
     body = owner_calls.Reclaim(
         key="smaller", resource=POOL, start=T0, end=T0 + 300 * DAY, units=2, reason="sold"
     )
-    site.call(lambda participant, now: participant.reminders.reclaim(body, now))
+    site.call(lambda participant, now: site.reminders.reclaim(body, now))
     assert (site.free("pool", 0, HOUR), site.free("pool", HOUR, 2 * HOUR)) == (0, 1)
     change(site, with_pool(1))
     assert (site.free("pool", 0, HOUR), site.free("pool", HOUR, 2 * HOUR)) == (0, 1)
-    (view,) = site.participant.reminders.views()
+    (view,) = site.reminders.views()
     assert (view.waiting, view.lacking) == ((), ())
 
 

@@ -150,12 +150,11 @@ def test_a_broker_is_shown_whose_a_slot_is_only_where_it_is_its_own() -> None:
     assert view.views[0].steps == ()
 
 
-def test_what_was_stored_before_registers_were_known_is_its_own_brokers() -> None:
-    """Whoever knows the secret that all its sites were given; from then on it belongs to a register."""
+def test_a_request_without_a_register_is_that_of_the_broker_that_knows_its_secret() -> None:
+    """A session may ask before its Welcome; once it has said for whom it speaks, that register has it."""
     site = with_rogue(Site())
     lock(site, 1, ONE)
-    stake = site.stake(1)
-    assert stake is not None
+    stake = site.participant.book.stakes[rid(1)]
     stake.register, stake.secret = "", "the secret of old times"
     for secret in ("a guess of a secret", proofs.of_request(OTHER_KEY, rid(1))):
         site.receive(m.Cancel(rid=rid(1), att=1, secret=secret), "rogue")

@@ -40,8 +40,9 @@ class OwnerApproval:
 
     def __init__(self, ground: Ground) -> None:
         """Go on with the petitions that were stored."""
-        self._limits, self._settle = ground.limits, ground.settle
-        self.book, self.claims, self.outbox = ground.book, ground.claims, ground.outbox
+        base = ground.base
+        self._limits, self._settle = ground.limits, base.settle
+        self.book, self.claims, self.outbox = base.book, ground.claims, base.outbox
         self._recovery = ground.recovery
         self._askers: dict[str, str] = {}
         """Where the broker of each pending petition has last asked from."""
@@ -49,7 +50,7 @@ class OwnerApproval:
         """For each pending petition, when it is looked at next (monotonic)."""
         for stake in self.book.stakes.awake():
             if stake.petition is not None and stake.petition.state == "pending":
-                self._schedule(stake.rid, stake.petition, ground.now)
+                self._schedule(stake.rid, stake.petition, base.now)
 
     @property
     def plugs(self) -> tuple[Plug, ...]:

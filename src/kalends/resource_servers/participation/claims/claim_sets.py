@@ -19,17 +19,7 @@ from kalends.resource_servers.participation.claims.transitions import (
     ClaimState,
     next_state,
 )
-from kalends.resource_servers.participation.memory.past import RecoveryChanged
-from kalends.resource_servers.participation.memory.sure_time import TimePassed
-from kalends.resource_servers.participation.provision.grants import GrantDropped, GrantStored
-from kalends.resource_servers.participation.provision.slots import (
-    JobsRead,
-    SlotDropped,
-    SlotsClosed,
-    SlotStored,
-)
-from kalends.resource_servers.participation.reclaims.reclaims import ReclaimDropped, ReclaimStored
-from kalends.resource_servers.participation.registers import RegisterStored
+from kalends.resource_servers.participation.effects import SiteFact
 
 
 class Claim(msgspec.Struct, gc=False):
@@ -89,7 +79,7 @@ class Stake(msgspec.Struct, gc=False):
     ends_at: int = 0
     """Latest end of any slot it ever asked for here: the record is needed until then."""
     register: str = ""
-    """The register that made it; "": not known, for it was stored before sites were told."""
+    """The register that made it; "" for a session that asked before its Welcome, until it has said."""
     proofs: dict[str, str] = {}
     """For each other site of a committed request, the proof of the commit there."""
     warrant: str = ""
@@ -128,7 +118,7 @@ class Stake(msgspec.Struct, gc=False):
         return self.chosen is not None
 
 
-class StakeStored(msgspec.Struct, frozen=True):
+class StakeStored(SiteFact, frozen=True):
     """Fact: the stake of `rid` is now as in `body` (see `decode_stake`); `event` says what did it."""
 
     rid: str
@@ -137,19 +127,19 @@ class StakeStored(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class StakeDropped(msgspec.Struct, frozen=True):
+class StakeDropped(SiteFact, frozen=True):
     """Fact: nothing of `rid` is needed here any more (its slots have ended)."""
 
     rid: str
 
 
-class StakeForgotten(msgspec.Struct, frozen=True):
+class StakeForgotten(SiteFact, frozen=True):
     """Fact: all sites that `rid` chose have locked it, so that nobody will ask this one about it."""
 
     rid: str
 
 
-class TimeClosed(msgspec.Struct, frozen=True):
+class TimeClosed(SiteFact, frozen=True):
     """Fact: no claim that ends at or before `horizon_s` (UTC seconds) is taken any more.
 
     It lies in the past. Should it prove not to, because a clock was ahead for weeks, it comes down.
@@ -157,24 +147,6 @@ class TimeClosed(msgspec.Struct, frozen=True):
 
     horizon_s: int
 
-
-Fact = (
-    StakeStored
-    | StakeForgotten
-    | StakeDropped
-    | TimeClosed
-    | TimePassed
-    | ReclaimStored
-    | ReclaimDropped
-    | RegisterStored
-    | RecoveryChanged
-    | GrantStored
-    | GrantDropped
-    | SlotStored
-    | SlotDropped
-    | SlotsClosed
-    | JobsRead
-)
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Stake)

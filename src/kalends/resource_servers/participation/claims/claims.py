@@ -24,7 +24,7 @@ from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.provision.provisions import Provisions
+from kalends.resource_servers.participation.sockets import Guard
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Claims:
     book: ClaimTable
     outbox: ParticipantOutbox
     consequences: Consequences
-    provisions: Provisions
+    guard: Guard
 
     def put(self, stake: Stake) -> None:
         """Put `stake` in the place of what its request had; nothing of it is booked yet."""
@@ -131,7 +131,7 @@ class Claims:
     def vote(self, stake: Stake, now: Moment) -> str:
         """Promise claims that are not booked yet; return "" or the resource without room.
 
-        Where a batch system has to grant them first, they are intended.
+        Where others have to grant them first, they are intended.
         """
         self._note_passed(stake, now)
         full = self.book.occupy(stake, "prepared", None)
@@ -160,7 +160,8 @@ class Claims:
             stake.passed = tuple(m.Want(*piece) for piece in pieces)
 
     def _promise_or_intend(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
-        if self.provisions.backs(stake):
+        guarded = self.guard.resources
+        if guarded and any(claim.resource in guarded for claim in stake.claims):
             self._move(stake, "intend")
             self.consequences.intended(stake)
         else:
@@ -186,7 +187,7 @@ class Claims:
         self.consequences.superseded(stake.rid)
 
     def end_intent(self, stake: Stake, event: ClaimEvent) -> None:
-        """Give up what a batch system was asked for: nothing of it was promised."""
+        """Give up what grants were asked for: nothing of it was promised."""
         self._vacate(stake)
         self._move(stake, event)
         self.clear(stake)
@@ -211,7 +212,7 @@ class Claims:
         if mine and mine == {claim.hold_id for claim in stake.claims} and not stake.replaces:
             self.book.restate(stake, "locked", None)
             self._move(stake, "commit-chosen")
-            self.provisions.grants.locked(stake)
+            self.guard.locked(stake)
             self.store(stake, "commit-chosen")
             return
         self.book.vacate(stake)
@@ -229,9 +230,7 @@ class Claims:
         if stake.claims:
             full = self.book.occupy(stake, "locked", None)
             assert not full, f"{stake.rid}: promised slots must fit on {full}"
-        self.provisions.take_over(stake)
-        self.provisions.left(stake.rid, others)
-        self.provisions.left(stake.replaces, replaced)
+        self.guard.take_over(stake, others, replaced)
         self.store(stake, "commit-chosen" if mine else "commit-other")
 
     def lock_again(self, stake: Stake, before: Stake | None) -> str:
@@ -245,7 +244,7 @@ class Claims:
         full = self.book.occupy(stake, "locked", None)
         if not full:
             self.store(stake, "relocked")
-            self.provisions.make_good(stake)
+            self.guard.make_good(stake)
         elif before is None:
             del self.book.stakes[stake.rid]
         else:
@@ -259,7 +258,7 @@ class Claims:
         stake.warrant = warrant
         changer = self.book.changer_of(stake.rid)
         self.book.leave(stake)
-        self.provisions.left(stake.rid, stake.claims, heir=changer)
+        self.guard.left(stake.rid, stake.claims, heir=changer)
         self._move(stake, "cancel")
         self._keep_used(stake, now_s)
         self.store(stake, "cancel")
@@ -302,7 +301,7 @@ class Claims:
 
     def _vacate(self, stake: Stake) -> None:
         self.book.vacate(stake)
-        self.provisions.left(stake.rid, stake.claims)
+        self.guard.left(stake.rid, stake.claims)
 
     def _move(self, stake: Stake, event: ClaimEvent) -> None:
         for claim in stake.claims:

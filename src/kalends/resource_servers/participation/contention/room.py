@@ -6,7 +6,7 @@ and what is offered to them on a waiting list, is kept from everybody behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kalends.agents.world.visible_calendar import Shown, look, steps_each
@@ -20,8 +20,38 @@ from kalends.core.scripts import Ask
 from kalends.resource_servers.participation.claims.claim_sets import Claim
 from kalends.resource_servers.participation.claims.earmarks import Earmarks, Order
 from kalends.resource_servers.participation.claims.occupancy import Piece
-from kalends.resource_servers.participation.contention.node_places import NodePlaces
 from kalends.resource_servers.participation.contention.planned_room import PlannedRoom
+
+HavePlace = Callable[[Sequence[Piece], Collection[int]], bool]
+"""Whether there is a place for all these, once some bookings are gone."""
+
+
+@dataclass(eq=False)
+class NodePlaces:
+    """Questions about nodes, by resource: on a topology, free units need not make a partition.
+
+    A claim that would get no nodes is refused at once: a promise without nodes would be none.
+    """
+
+    _ask: dict[str, HavePlace] = field(default_factory=dict)
+
+    def ask(self, resource: str, have_place: HavePlace) -> None:
+        """Ask this of every claim on `resource` from now on."""
+        self._ask[resource] = have_place
+
+    def are_asked(self, resource: str) -> bool:
+        """Whether it matters which units of `resource` are free."""
+        return resource in self._ask
+
+    def lacking(self, wanted: Iterable[Piece], gone: Collection[int] = ()) -> str:
+        """Return a resource that has no place for its pieces of `wanted`, or ""."""
+        if not self._ask:
+            return ""
+        of_one: dict[str, list[Piece]] = {}
+        for piece in wanted:
+            if piece[0] in self._ask:
+                of_one.setdefault(piece[0], []).append(piece)
+        return next((name for name in of_one if not self._ask[name](of_one[name], gone)), "")
 
 
 @dataclass(eq=False)

@@ -315,9 +315,6 @@ class WoundWait:
     def advance(self, now: Moment) -> None:
         """End recalls and places whose time is over."""
         self.end_recalls(now)
-        self._end_leases(now)
-
-    def _end_leases(self, now: Moment) -> None:
         for place in self.line.overdue(now.monotonic_ms):
             self._quit_line(place.rid)
 

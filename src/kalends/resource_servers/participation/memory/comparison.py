@@ -20,13 +20,13 @@ from kalends.resource_servers.participation.claims.claim_sets import Claim, Stak
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.petitions import as_committed
-from kalends.resource_servers.participation.consent import Consent
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.sockets import Consent
 from kalends.resource_servers.participation.this_site import FenceNumbers
 
 BLOCKERS_SHOWN: Final = 16

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-import msgspec
-
 from kalends.contract import proofs
 from kalends.contract.messages import Mark
+from kalends.resource_servers.participation.effects import SiteFact
 
 FIRST_LIFE = "0" * 32
 
@@ -52,7 +51,7 @@ class Past(NamedTuple):
         return mark.position <= self.ended.get(mark.life, -1)
 
 
-class RecoveryChanged(msgspec.Struct, frozen=True):
+class RecoveryChanged(SiteFact, frozen=True):
     """Fact: promises may be forgotten here, so that nothing new is taken (`on`); or that is over."""
 
     on: bool

@@ -8,7 +8,6 @@ and had locked again what was lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import Final
 
@@ -17,6 +16,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
+from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
@@ -42,8 +42,7 @@ class Recovery:
     registers: Registers
     recovering: bool
     """Promises may be forgotten: nothing new is taken."""
-    lives_forgotten: Callable[[Iterable[str]], None]
-    """Told of lives that are surely the site's own, and that this image of its store does not know."""
+    consequences: Consequences
     now: InitVar[Moment]
     _settled: set[str] = field(init=False, default_factory=set)
     _accusers: set[str] = field(init=False, default_factory=set)
@@ -71,7 +70,7 @@ class Recovery:
             mark for mark in welcome.remembered if not self.past.includes(register, mark, position)
         ]
         known = not forgotten
-        self.lives_forgotten(mark.life for mark in forgotten)
+        self.consequences.lives_forgotten([mark.life for mark in forgotten])
         if not known and register not in self._settled:
             self._fall_behind(register, now)
         behind = self.recovering and register not in self._settled

@@ -31,8 +31,8 @@ from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, SureTime, TimePassed
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
-from kalends.resource_servers.participation.queues import Queues
 from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.sockets import Queues
 from kalends.resource_servers.participation.this_site import ThisSite
 
 KEEP_AFTER_END_S: Final = 86_400
@@ -192,7 +192,7 @@ class Retention:
     def is_agreed(self, stake: Stake, now: Moment) -> bool:
         """Whether `stake` is over by its broker's clock, too."""
         clocks = self._clocks_heard
-        # One that was stored before registers were known may be anybody's: all have to agree.
+        # One without a register may be anybody's: all have to agree.
         heard = list(clocks.values()) if not stake.register else [clocks.get(stake.register)]
         over_ms = (stake.ends_at + self.keep_after_end_s) * 1000 - now.monotonic_ms
         return bool(heard) and all(each is not None and each >= over_ms for each in heard)

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.effects import SiteFact
 
 WINDOW_MS: Final = 7 * 86_400_000
 """How long a clock must have been ahead, counted while the site runs, before the site believes it."""
@@ -34,7 +33,7 @@ STORE_EVERY_MS: Final = 3_600_000
 """What was counted since is lost when the site stops: the bound is lower by it."""
 
 
-class TimePassed(msgspec.Struct, frozen=True):
+class TimePassed(SiteFact, frozen=True):
     """Fact: how far the bound, and the candidate for the next, have come (milliseconds UTC).
 
     `counted_ms` is how long the candidate has been followed; nothing has been counted yet when all are 0.

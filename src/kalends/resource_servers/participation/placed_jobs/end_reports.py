@@ -14,8 +14,7 @@ from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 
 SAY_AGAIN_MS: Final = 1_000
 SAY_AGAIN_MS_MAX: Final = 900_000

@@ -17,12 +17,7 @@ from kalends.core.intervals import Moment
 from kalends.core.limits import TEXT_MAX
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import (
-    REGISTER,
-    REMIND_AFTER_MS,
-    REMIND_EVERY_MS_MAX,
-)
+from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox, remind_ms
 
 PARTS_MAX: Final = 10_000
 
@@ -119,8 +114,7 @@ class PartReports:
     def _remind(self, rid: str, machine: str, now: Moment) -> None:
         if self._tell(rid, machine):
             part = self._parts[rid, machine]
-            every_ms = min(REMIND_AFTER_MS << min(part.times, 8), REMIND_EVERY_MS_MAX)
-            due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
+            due_ms = now.monotonic_ms + remind_ms(part.times, self.jitter)
             self._parts[rid, machine] = part._replace(due_ms=due_ms, times=part.times + 1)
 
     def _tell(self, rid: str, machine: str) -> bool:

@@ -18,9 +18,8 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.places import locked_places
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
 
 ASK_AGAIN_MS: Final = 60_000
 ASK_AGAIN_MS_MAX: Final = 3_600_000

@@ -22,19 +22,19 @@ class PlacedJobs:
     """The further parts of a site with machines; see each."""
 
     def __init__(self, kernel: Kernel) -> None:
-        ground, jitter = kernel.ground, kernel.jitter
-        here, book, claims, outbox = ground.here, ground.book, ground.claims, ground.outbox
-        stakes = book.stakes
-        self._book, self._settle, self._planned = book, ground.settle, kernel.room.planned
+        ground, base = kernel.ground, kernel.ground.base
+        here, book, outbox, jitter = base.here, base.book, base.outbox, base.jitter
+        stakes, claims = book.stakes, ground.claims
+        self._book, self._settle, self._planned = book, base.settle, ground.room.planned
         self.places = Places(
             here, book, claims, kernel.then, kernel.attempts, kernel.admission, kernel.registers,
-            outbox, kernel.numbers,
+            outbox, base.numbers,
         )  # fmt: skip
         self.returns = PlaceReturns(book, kernel.admission, outbox, jitter)
         self.starts = StartQuestions(here, stakes, outbox, jitter)
         self.ends = EndReports(stakes, outbox, jitter)
         self.part_reports = PartReports(stakes, claims, outbox, jitter)
-        self.bookings = JobBookings(book, kernel.numbers.new, kernel.kept)
+        self.bookings = JobBookings(book, base.numbers.new, base.kept)
 
     @property
     def plugs(self) -> tuple[Plug, ...]:

@@ -28,8 +28,7 @@ from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.effects import PlaceAsk
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 

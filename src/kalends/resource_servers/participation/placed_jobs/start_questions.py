@@ -17,8 +17,7 @@ from kalends.core.intervals import Moment
 from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.effects import StartWord
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.reclaims.reclaim_reminders import REGISTER
+from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 from kalends.resource_servers.participation.this_site import ThisSite
 
 ASK_AGAIN_MS: Final = 500

@@ -19,6 +19,7 @@ from kalends.resource_servers.participation.provision.foreign_room import Foreig
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.grants import NodeGrant
 from kalends.resource_servers.participation.provision.systems import Systems
+from kalends.resource_servers.participation.sockets import Unkept
 
 NEAR_MS: Final = 300_000
 """What begins so soon is not tried for long: its broker needs time, and its user, too."""
@@ -52,12 +53,12 @@ class Dangers:
     systems: Systems
     foreign: ForeignRoom
     outbox: ParticipantOutbox
-    give_up: Callable[[NodeGrant, str, Moment], bool]
+    give_up: Callable[[Unkept, Moment], bool]
     """Has the broker of a grant's reservation move it; returns False if it cannot be asked now."""
     lacks: Callable[[str, str, int, str, Moment], None]
     """Told how many units of a reservation that has begun, on a resource, cannot be used, and why."""
-    keep: Callable[[NodeGrant], None]
-    """Told of a grant that was given up, and is kept again, or not needed any more."""
+    keep: Callable[[int], None]
+    """Takes the number of a grant that was given up, and is kept again, or not needed any more."""
     _dangers: dict[int, _Danger] = field(init=False, default_factory=dict)
     _told: dict[int, str] = field(init=False, default_factory=dict)
     """About what the operator has been told, by grant: the reservation that it serves may change."""
@@ -111,7 +112,7 @@ class Dangers:
         if danger is not None and danger.given_up:
             for other in self._dangers.values():
                 other.due_ms = None  # Until it was looked whether what came free is enough.
-            self.keep(grant)
+            self.keep(grant.number)
             self.systems.look_soon(self.grants.backends[grant.resource].system)
 
     def left(self, grant: NodeGrant) -> None:
@@ -121,7 +122,7 @@ class Dangers:
         slots here, also at the same time.
         """
         if grant.wanted is None and self.is_lost(grant):
-            self.keep(grant)
+            self.keep(grant.number)
 
     def is_lost(self, grant: NodeGrant) -> bool:
         """Whether `grant` was given up: no other claim is to be served with its nodes."""
@@ -137,9 +138,12 @@ class Dangers:
         ]
         for number in sorted(due, key=self._leaves, reverse=True):
             grant, danger = self.grants.get(number), self._dangers[number]
-            if grant is None or grant.wanted is None:
+            wanted = grant.wanted if grant is not None else None
+            if grant is None or wanted is None:
                 del self._dangers[number]
-            elif self._may_be_saved(grant, now) or not self.give_up(grant, danger.why, now):
+                continue
+            slot = Unkept(number, grant.rid, grant.resource, wanted.start, wanted.end, danger.why)
+            if self._may_be_saved(grant, now) or not self.give_up(slot, now):
                 danger.due_ms = now.monotonic_ms + LOOK_AGAIN_MS
             else:
                 danger.due_ms, danger.given_up = None, True
@@ -194,7 +198,7 @@ class Dangers:
             danger.rid != grant.rid
         ):  # Its user has changed the reservation, and it serves the new one.
             danger.rid, danger.given_up = grant.rid, False
-            self.keep(grant)
+            self.keep(grant.number)
         if not danger.given_up:
             danger.due_ms = self._due_ms(grant, danger, now, seen=seen)
             self._report(grant, why)

@@ -86,10 +86,6 @@ class GrantTable:
         """Return the grant of this number, while there is one."""
         return self._grants.get(number)
 
-    def serving(self, claim: Claim) -> NodeGrant | None:
-        """Return the grant that serves `claim`, if there is one."""
-        return self.by_claim(claim.hold_id)
-
     def by_claim(self, hold_id: int) -> NodeGrant | None:
         """Return the grant that serves the claim of this number, if there is one."""
         return self._by_claim.get(hold_id)

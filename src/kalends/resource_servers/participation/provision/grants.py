@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kalends.backends.records import SystemReservation
+from kalends.resource_servers.participation.effects import SiteFact
 from kalends.resource_servers.participation.provision.extents import Extent, envelope
 
 
@@ -70,14 +71,14 @@ class Sight:
         return self.found is not None and len(self.found.cores) in (0, len(self.found.nodes))
 
 
-class GrantStored(msgspec.Struct, frozen=True):
+class GrantStored(SiteFact, frozen=True):
     """Fact: the grant of this number is now as in `body` (see `decode_grant`)."""
 
     number: int
     body: bytes
 
 
-class GrantDropped(msgspec.Struct, frozen=True):
+class GrantDropped(SiteFact, frozen=True):
     """Fact: the batch system has nothing of this number any more, and never will."""
 
     number: int

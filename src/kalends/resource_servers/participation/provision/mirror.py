@@ -49,12 +49,12 @@ class Mirror:
     foreign: ForeignRoom
     dangers: Dangers
     outbox: ParticipantOutbox
+    accounts: SlotAccounts
     may_sweep: Callable[[], bool]
     """Whether nothing can be forgotten here: else what seems to be left over may be a promise."""
+    refused: Callable[[NodeGrant, SystemAnswer, Moment], bool]
+    """Takes what is not granted; returns whether a vote has waited for it, which is no then."""
     ends: SlotEnds = field(init=False)
-    refused: Callable[[NodeGrant, SystemAnswer, Moment], bool] = field(init=False)
-    """Told what is not granted; returns whether a vote has waited for it, which is no then."""
-    accounts: SlotAccounts = field(init=False)
     _sights: dict[int, Sight] = field(init=False, default_factory=dict)
     _unseen_changes: dict[int, None] = field(init=False, default_factory=dict)
     """Grants to compare before the step ends."""

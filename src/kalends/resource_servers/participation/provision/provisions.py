@@ -8,26 +8,31 @@ is surely gone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from kalends.backends.names import OwnNames
 from kalends.backends.records import SystemAnswer
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.consequences import Consequences
+from kalends.resource_servers.participation.kernel import Base
 from kalends.resource_servers.participation.parts import Plug, Tier
+from kalends.resource_servers.participation.provision.dangers import Dangers
+from kalends.resource_servers.participation.provision.errands import Errands
 from kalends.resource_servers.participation.provision.extents import Extent, envelope, in_order
+from kalends.resource_servers.participation.provision.foreign_room import ForeignRoom
 from kalends.resource_servers.participation.provision.grant_table import GrantTable
 from kalends.resource_servers.participation.provision.grants import NodeGrant
 from kalends.resource_servers.participation.provision.job_import import JobImport
 from kalends.resource_servers.participation.provision.mirror import Mirror
+from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.provision.slot_accounts import SlotAccounts
 from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
-
-Decided = Callable[[tuple[Refusal, ...], Moment], None]
-"""Hears once that everything is granted, or why something is not."""
+from kalends.resource_servers.participation.provision.systems import Systems
+from kalends.resource_servers.participation.sockets import Decided
 
 
 class _Intent(NamedTuple):
@@ -37,32 +42,58 @@ class _Intent(NamedTuple):
     then: Decided
 
 
-@dataclass(eq=False)
+class ProvisionTypes(NamedTuple):
+    """The classes of its parts; a test replaces one with a broken one."""
+
+    grants: type[GrantTable] = GrantTable
+    dangers: type[Dangers] = Dangers
+    mirror: type[Mirror] = Mirror
+
+
 class Provisions:
-    """The grants that claims of this site need."""
+    """The guard of a site with batch systems: the grants that its claims need."""
 
-    grants: GrantTable
-    mirror: Mirror
-    accounts: SlotAccounts = field(init=False)
-    imports: JobImport = field(init=False)
-    _intents: dict[str, _Intent] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        mirror = self.mirror
-        mirror.refused = self._refused
-        accounts = self.accounts = mirror.accounts = SlotAccounts(self.grants, mirror.outbox)
-        self.imports = JobImport(mirror.errands, mirror.systems, accounts, mirror.outbox)
+    def __init__(
+        self,
+        base: Base,
+        backends: Mapping[str, ResourceBackend],
+        grants: Iterable[NodeGrant] = (),
+        slots: KnownSlots = NO_SLOTS,
+        types: ProvisionTypes = ProvisionTypes(),  # noqa: B008  immutable
+    ) -> None:
+        """`backends` are by resource; `grants` and `slots` are what was stored."""
+        here, past, outbox, now = base.here, base.past, base.outbox, base.now
+        names = self._names = OwnNames(here.name, (past.life, *past.ended))
+        foreign = ForeignRoom(names, base.book, base.kept)
+        self.grants = types.grants(
+            here, base.book, outbox, backends, base.numbers, base.kept, foreign, past.life
+        )
+        errands = Errands(outbox, base.numbers)
+        systems = Systems(errands, outbox)
+        dangers = types.dangers(
+            self.grants, systems, foreign, outbox, base.give_up, base.lacks, base.keep
+        )
+        self.accounts = SlotAccounts(self.grants, outbox)
+        self.mirror = types.mirror(
+            self.grants, errands, systems, foreign, dangers, outbox, self.accounts, base.is_sure,
+            self._refused,
+        )  # fmt: skip
+        self.imports = JobImport(errands, systems, self.accounts, outbox)
+        self.resources: Collection[str] = backends.keys()
+        self.fragments, self.locked = self.grants.fragments, self.grants.locked
+        self.resume = dangers.resume
+        self._settle = base.settle
+        self._intents: dict[str, _Intent] = {}
+        self._restore(grants, slots, now)
 
     @property
     def plugs(self) -> tuple[Plug, ...]:
-        """Return its plug; none where no batch system stands behind anything."""
-        plug = Plug(Tier.CARRIES, timed=self, settle=self.carry_on)
-        return (plug,) if self.grants.backends else ()
+        return (Plug(Tier.CARRIES, timed=self, settle=self.carry_on, listen=self._listen),)
 
-    def restore(
-        self, grants: Iterable[NodeGrant], now: Moment, slots: KnownSlots = NO_SLOTS
-    ) -> None:
-        """Take over `grants` and `slots` as they were stored."""
+    def _listen(self, then: Consequences) -> None:
+        then.lives_forgotten.add(self._names.remember)
+
+    def _restore(self, grants: Iterable[NodeGrant], slots: KnownSlots, now: Moment) -> None:
         backends = self.grants.backends.values()
         self.mirror.systems.begin(backends, now)
         self.imports.begin(backends, slots.read_until, now)
@@ -74,17 +105,11 @@ class Provisions:
             if stake is not None:
                 self.make_good(stake)
 
-    def backs(self, stake: Stake) -> bool:
-        """Whether a batch system has to grant any of what `stake` claims."""
-        return any(claim.resource in self.grants.backends for claim in stake.claims)
-
     def as_of(self, resource: str) -> int:
-        """Return when the system behind `resource` was last seen (seconds UTC); 0 if there is none."""
         backend = self.grants.backends.get(resource)
         return 0 if backend is None else self.mirror.systems.seen_s(backend.system)
 
     def vote_ms(self) -> int:
-        """Return for how long a vote may wait for its grants, at most."""
         backends = self.grants.backends.values()
         return max((each.answer_ms_max for each in backends), default=0)
 
@@ -94,12 +119,7 @@ class Provisions:
         kept = sum(self.mirror.is_settled(grant, now) for grant in wanted)
         return kept, len(wanted) - kept
 
-    def is_asked_for(self, rid: str) -> bool:
-        """Whether a vote of this request waits for grants."""
-        return rid in self._intents
-
     def why_not(self, principal: Principal, resources: Iterable[str]) -> Refusal | None:
-        """Return why this user can have nothing of one of `resources`, whatever is free; or None."""
         for resource in resources:
             backend = self.grants.backends.get(resource)
             if backend is not None and principal.user not in backend.users:
@@ -110,10 +130,6 @@ class Provisions:
     # Before the promise
 
     def intend(self, stake: Stake, now: Moment, then: Decided) -> Refusal | None:
-        """Ask for everything that `stake` claims, and has booked; `then` hears how that ends.
-
-        Returns why it cannot be asked for: then nothing is asked for, and `then` hears nothing.
-        """
         served: list[NodeGrant] = []
         for claim in stake.claims:
             if claim.resource in self.grants.backends:
@@ -153,7 +169,7 @@ class Provisions:
         if old is None or not old.has("locked"):
             return None
         for each in old.claims:
-            grant = self.grants.serving(each)
+            grant = self.grants.by_claim(each.hold_id)
             if grant is None or each.resource != claim.resource or len(grant.needs) > 1:
                 continue
             if self.mirror.dangers.is_lost(grant):
@@ -203,25 +219,22 @@ class Provisions:
     # After it
 
     def left(self, rid: str, claims: Iterable[Claim], *, heir: str = "") -> None:
-        """Note that `claims` of `rid` are given up: what was granted for them is to be released.
-
-        What it shared with a change of it that is under way is the own of that, the `heir`.
-        """
         self._intents.pop(rid, None)
         for grant in self.grants.leave(rid, claims, heir=heir):
             self.mirror.dangers.left(grant)
             self.mirror.compare(grant)
 
-    def take_over(self, stake: Stake) -> None:
-        """Note that `stake` is committed: grants that it shared with what it replaces are its own now."""
+    def take_over(self, stake: Stake, others: Iterable[Claim], replaced: Iterable[Claim]) -> None:
+        """Note it, too, of grants that `stake` shared with what it replaces: they are its own now."""
         self.grants.take_over(stake)
+        self.left(stake.rid, others)
+        self.left(stake.replaces, replaced)
 
     def make_good(self, stake: Stake) -> None:
-        """Have the system keep what `stake` has locked, and nothing was ever granted for in this store."""
         for claim in stake.claims:
             firm = claim.state in ("prepared", "locked")
             backed = firm and claim.resource in self.grants.backends
-            if not backed or self.grants.serving(claim) is not None:
+            if not backed or self.grants.by_claim(claim.hold_id) is not None:
                 continue
             nodes = self.grants.free_nodes(claim.resource, claim.start, claim.end, claim.units)
             known = self.why_not(stake.principal, [claim.resource]) is None
@@ -236,8 +249,9 @@ class Provisions:
     # Steps
 
     def answered(self, number: int, answer: SystemAnswer, now: Moment) -> None:
-        """Take the end of an errand; one that nobody waits for any more changes nothing."""
+        """Take the answer of a batch system; an errand that is over already changes nothing."""
         self.mirror.errands.answered(number, answer, now)
+        self._settle(now)
 
     def advance(self, now: Moment) -> None:
         self.mirror.advance(now)

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from kalends.backends.records import FinishedJob
+from kalends.resource_servers.participation.effects import SiteFact
 from kalends.resource_servers.participation.provision.extents import Extent
 
 KEPT_NUMBERS_MAX: Final = 64
@@ -88,7 +89,7 @@ class SlotJob(msgspec.Struct, frozen=True, gc=False):
     job: FinishedJob
 
 
-class SlotStored(msgspec.Struct, frozen=True):
+class SlotStored(SiteFact, frozen=True):
     """Fact: the slot of this name is now as in `body` (see `decode_slot`)."""
 
     name: str
@@ -100,13 +101,13 @@ class SlotStored(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class SlotDropped(msgspec.Struct, frozen=True):
+class SlotDropped(SiteFact, frozen=True):
     """Fact: the slot of this name was given back before it began."""
 
     name: str
 
 
-class JobsRead(msgspec.Struct, frozen=True):
+class JobsRead(SiteFact, frozen=True):
     """Fact: all jobs of `system` are known that have ended before `until`; these `jobs` are new."""
 
     system: str
@@ -114,7 +115,7 @@ class JobsRead(msgspec.Struct, frozen=True):
     jobs: tuple[SlotJob, ...]
 
 
-class SlotsClosed(msgspec.Struct, frozen=True):
+class SlotsClosed(SiteFact, frozen=True):
     """Fact: no jobs are added any more to slots of `system` that ended before then."""
 
     system: str

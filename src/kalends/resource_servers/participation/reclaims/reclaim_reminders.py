@@ -8,7 +8,6 @@ to go is chosen anew each time (`reclaim_choice`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import structs
@@ -20,13 +19,12 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound, Refusal
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claims.claim_table import ClaimTable
+from kalends.resource_servers.participation.claims.kept_room import KeptRoom
 from kalends.resource_servers.participation.claims.occupancy import Piece
-from kalends.resource_servers.participation.memory.retention import Retention
-from kalends.resource_servers.participation.memory.unreadable import SetAside
-from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.consequences import Consequences
+from kalends.resource_servers.participation.kernel import Ground
+from kalends.resource_servers.participation.outbox import REGISTER, remind_ms
 from kalends.resource_servers.participation.parts import Plug, Tier
-from kalends.resource_servers.participation.provision.grants import NodeGrant
 from kalends.resource_servers.participation.reclaims.moved_reservations import MovedReservations
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom, OwnersShare
 from kalends.resource_servers.participation.reclaims.reclaim_choice import (
@@ -41,48 +39,33 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
     Reclaimed,
     stored_reclaim,
 )
-
-REMIND_AFTER_MS: Final = 10_000
-REMIND_EVERY_MS_MAX: Final = 60_000
+from kalends.resource_servers.participation.sockets import Unkept
 
 RECLAIMS_MAX: Final = 1_000
 """The reclaims of one site at a time: each is looked at whenever something is locked."""
 
-REGISTER: Final = "register:"
-"""Where to send what is for whichever replica looks after a reservation: this, and its register."""
 
-
-@dataclass(eq=False)
 class ReclaimReminders:
     """Reclaims in order of their making, and the next reminder of each."""
 
-    book: ClaimTable
-    outbox: ParticipantOutbox
-    retention: Retention
-    set_aside: SetAside
-    room: OwnerRoom
-    jitter: Callable[[], float]
-    names_nodes: Callable[[str], bool]
-    """Whether it matters which units of a resource are free."""
-    resumed: Callable[[int, str, Moment], bool]
-    """Told of a grant that an earlier life has given up; returns whether it is needed still."""
-    lacks: Callable[[str, str, int, str, Moment], None]
-    """Told how many nodes of a reservation that has begun, on a resource, cannot be used, and why."""
-    settle: Callable[[Moment], None]
-    """Ends a step: what it has freed finds takers."""
-    _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
-    _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
-    """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
-    choice: ReclaimChoice = field(init=False)
-    moved: MovedReservations = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.choice = ReclaimChoice(self.book, self.room)
-        self.moved = MovedReservations(self.book)
+    def __init__(self, ground: Ground) -> None:
+        base = ground.base
+        book = self.book = base.book
+        self.room = OwnerRoom(book, KeptRoom(book, base.numbers.new), base.kept, base.is_sure)
+        self.catch = self.room.catch
+        self._ground, self._outbox, self._settle = ground, base.outbox, base.settle
+        self._choice = ReclaimChoice(book, self.room)
+        self._moved = MovedReservations(book)
+        self._reclaims: dict[str, Reclaimed] = {}
+        self._reminders: dict[str, tuple[int, int]] = {}
+        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
 
     @property
-    def plug(self) -> Plug:
-        return Plug(Tier.ASKS, timed=self, broker_came=self.remind_all)
+    def plugs(self) -> tuple[Plug, ...]:
+        return (Plug(Tier.ASKS, timed=self, listen=self._listen, broker_came=self.remind_all),)
+
+    def _listen(self, then: Consequences) -> None:
+        then.committed.add(self.ask_for_locked)
 
     def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
@@ -90,9 +73,10 @@ class ReclaimReminders:
             if reclaimed.resource in self.book.calendars:
                 self._close_for(reclaimed)
                 self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
-                if reclaimed.grant and not self.resumed(reclaimed.grant, reclaimed.reason, now):
+                guard = self._ground.guard
+                if reclaimed.grant and not guard.resume(reclaimed.grant, reclaimed.reason, now):
                     self._drop_reclaim(reclaimed)
-        self.moved.catch_up(self._reclaims.values())
+        self._moved.catch_up(self._reclaims.values())
 
     # Calls of owners
 
@@ -103,7 +87,7 @@ class ReclaimReminders:
         stands for another, and `LimitExceeded`; then nothing has happened.
         """
         view = self._reclaim(body, now)
-        self.settle(now)
+        self._settle(now)
         return view
 
     def _reclaim(self, body: owner_calls.Reclaim, now: Moment) -> owner_calls.ReclaimView:
@@ -125,7 +109,7 @@ class ReclaimReminders:
             return self._foreseen(reclaimed)
         self._close_for(reclaimed)
         self.book.note_closed((body.resource, body.start, body.end))
-        self.outbox.store(stored_reclaim(reclaimed))
+        self._outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
         return self._view(self._reclaims[body.key])
 
@@ -144,9 +128,9 @@ class ReclaimReminders:
         Raises `NotFound` for a key that stands for none.
         """
         reclaimed = self._reclaims.get(key)
-        if reclaimed is None and self.set_aside.withdraw(key):
-            self.outbox.store(ReclaimDropped(key))
-            self.settle(now)
+        if reclaimed is None and self._ground.set_aside.withdraw(key):
+            self._outbox.store(ReclaimDropped(key))
+            self._settle(now)
             return owner_calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
@@ -157,31 +141,30 @@ class ReclaimReminders:
         view = self._view(reclaimed)
         self._drop_reclaim(reclaimed)
         self.book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
-        self.settle(now)
+        self._settle(now)
         return view
 
-    # What a batch system cannot keep
+    # What a guard cannot keep
 
-    def give_up(self, grant: NodeGrant, why: str, now: Moment) -> bool:
-        """Have the reservation moved that `grant` serves; the time stays open to others.
+    def give_up(self, slot: Unkept, now: Moment) -> bool:
+        """Have the reservation moved that has `slot`; the time stays open to others.
 
         Return False, and do nothing, if too many are to be moved already.
         """
-        wanted = grant.wanted
-        if wanted is None or self._count(own=True) >= RECLAIMS_MAX:
+        if self._count(own=True) >= RECLAIMS_MAX:
             return False
         reclaimed = Reclaimed(
-            _key_of(grant), grant.resource, wanted.start, wanted.end, 0, now.wall_s, why,
-            only=grant.rid, grant=grant.number,
+            _key_of(slot.number), slot.resource, slot.start, slot.end, 0, now.wall_s, slot.why,
+            only=slot.rid, grant=slot.number,
         )  # fmt: skip
         self._close_for(reclaimed)
-        self.outbox.store(stored_reclaim(reclaimed))
+        self._outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
         return True
 
-    def keep(self, grant: NodeGrant) -> None:
-        """Withdraw what `give_up` has said."""
-        reclaimed = self._reclaims.get(_key_of(grant))
+    def keep(self, number: int) -> None:
+        """Withdraw what `give_up` has said of the grant of this number."""
+        reclaimed = self._reclaims.get(_key_of(number))
         if reclaimed is not None:
             self._drop_reclaim(reclaimed)
 
@@ -205,8 +188,8 @@ class ReclaimReminders:
             start, end = min(each.start for each in claims), max(each.end for each in claims)
             self._reclaim_out(stuck, out._replace(start=start, end=end, units=0), now)
         for rid, nodes in out.begun:
-            self.lacks(rid, out.resource, nodes, out.reason, now)
-        self.settle(now)
+            self._ground.losses.seen(rid, out.resource, nodes, out.reason, now)
+        self._settle(now)
 
     def _reclaim_out(self, key: str, out: OutOfService, now: Moment) -> None:
         known = self._reclaims.get(key)
@@ -221,7 +204,7 @@ class ReclaimReminders:
                 return
             self.room.give_up(key)
         self._close_for(made)
-        self.outbox.store(stored_reclaim(made))
+        self._outbox.store(stored_reclaim(made))
         self._ask_back(made, now, 0)
 
     def given_up(self, rid: str) -> list[Piece]:
@@ -254,7 +237,7 @@ class ReclaimReminders:
         return tuple(map(self._view, self._reclaims.values()))
 
     def _view(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
-        return view_of(self.moved.noted(reclaimed, ()), self.choice)
+        return view_of(self._moved.noted(reclaimed, ()), self._choice)
 
     def _check_reclaim(self, body: owner_calls.Reclaim, now: Moment) -> None:
         if body.resource not in self.book.calendars:
@@ -263,7 +246,7 @@ class ReclaimReminders:
                 where="resource",
                 remedy="`kalends resources` lists them",
             )
-        if body.units and self.names_nodes(body.resource):
+        if body.units and self._ground.room.places.are_asked(body.resource):
             raise InvalidInput(
                 "on this machine nodes are reclaimed by number, so units alone cannot be reclaimed",
                 where="units",
@@ -301,7 +284,7 @@ class ReclaimReminders:
     def advance(self, now: Moment) -> None:
         for key, (due_ms, count) in list(self._reminders.items()):
             reclaimed = self._reclaims[key]
-            if reclaimed.end < self.retention.over_s(now):
+            if reclaimed.end < self._ground.retention.over_s(now):
                 self._drop_reclaim(reclaimed)
             elif due_ms <= now.monotonic_ms:
                 self._ask_back(reclaimed, now, count)
@@ -313,17 +296,16 @@ class ReclaimReminders:
         """Ask for all that is locked there and is to go; who is asked first time is noted durably."""
         asked = [
             stake
-            for stake in self.choice.in_the_way(reclaimed).going
+            for stake in self._choice.in_the_way(reclaimed).going
             if any(each.end > now.wall_s for each in claims_to_go(stake, reclaimed))
         ]
-        noted = self.moved.noted(reclaimed, asked)
+        noted = self._moved.noted(reclaimed, asked)
         if noted != reclaimed:
             reclaimed = self._reclaims[reclaimed.key] = noted
-            self.outbox.store(stored_reclaim(reclaimed))
+            self._outbox.store(stored_reclaim(reclaimed))
         for stake in asked:
-            self.outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
-        every_ms = min(REMIND_AFTER_MS << min(count, 8), REMIND_EVERY_MS_MAX)
-        due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
+            self._outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
+        due_ms = now.monotonic_ms + remind_ms(count, self._ground.base.jitter)
         self._reminders[reclaimed.key] = (due_ms, count + 1)
 
     def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
@@ -339,7 +321,7 @@ class ReclaimReminders:
                 ):
                     self._reminders[reclaimed.key] = (0, 0)
         if stake is not None and claims and stake.replaces:
-            for key in self.moved.note(stake, self._reclaims.values()):
+            for key in self._moved.note(stake, self._reclaims.values()):
                 self._reminders[key] = (0, 0)
 
     def _close_for(self, reclaimed: Reclaimed) -> None:
@@ -372,7 +354,7 @@ class ReclaimReminders:
         del self._reclaims[reclaimed.key], self._reminders[reclaimed.key]
         self.book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
         self.room.give_up(reclaimed.key)
-        self.outbox.store(ReclaimDropped(reclaimed.key))
+        self._outbox.store(ReclaimDropped(reclaimed.key))
 
 
 def _asked(reclaimed: Reclaimed | owner_calls.Reclaim) -> tuple[str, TimeS, TimeS, int, str, int]:
@@ -395,5 +377,5 @@ def _message(stake: Stake, reclaimed: Reclaimed) -> m.Reclaim:
     )
 
 
-def _key_of(grant: NodeGrant) -> str:
-    return f"cannot-keep-{grant.number}"
+def _key_of(number: int) -> str:
+    return f"cannot-keep-{number}"

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from kalends.resource_servers.participation.effects import SiteFact
+
 
 class ReclaimedSlot(msgspec.Struct, frozen=True):
     """What a reservation of `user` had of the resource, or has elsewhere at the site since it was moved."""
@@ -73,14 +75,14 @@ class OutOfService(NamedTuple):
     begun: tuple[tuple[str, int], ...] = ()
 
 
-class ReclaimStored(msgspec.Struct, frozen=True):
+class ReclaimStored(SiteFact, frozen=True):
     """Fact: the reclaim of `key` is now as in `body` (see `decode_reclaim`)."""
 
     key: str
     body: bytes
 
 
-class ReclaimDropped(msgspec.Struct, frozen=True):
+class ReclaimDropped(SiteFact, frozen=True):
     """Fact: it was withdrawn, or is long over."""
 
     key: str

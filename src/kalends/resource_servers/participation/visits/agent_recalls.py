@@ -19,7 +19,6 @@ from kalends.agents.world.zones import zones_of
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.core.scripts import HeldChoice
-from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.occupancy import Piece
@@ -213,15 +212,11 @@ class AgentRecalls:
                 kept=tuple(sorted(kept)),
                 lost=tuple(sorted(before - kept)),
             )
-            self._give_up(stake, kept)
+            if kept:
+                self.claims.keep_only(stake, kept)
+            else:
+                self.claims.end_hold(stake, "release")
             self.outbox.send(visit.asker, renewed)
-
-    def _give_up(self, stake: Stake, kept: set[int]) -> None:
-        """Keep only the holds `kept`; without any, the stake is cleared."""
-        if kept:
-            self.claims.keep_only(stake, kept)
-        else:
-            self.claims.end_hold(stake, "release")
 
 
 def _gives_back(outcome: RunOutcome) -> bool:

@@ -42,9 +42,6 @@ class AgentLimits(NamedTuple):
     near: tuple[str, ...] = ()
 
 
-DEFAULT_AGENT_LIMITS: Final = AgentLimits()
-
-
 class SlotChoice(NamedTuple):
     """What is to be held, best first; `code` says whether a script chose it, or why not."""
 

@@ -8,7 +8,7 @@ free. A failed run counts for nothing; the site's default chooses instead, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -21,12 +21,13 @@ from kalends.agents.world.offers import Offer, default_choice, offered, offers
 from kalends.agents.world.views import choose_arguments
 from kalends.agents.world.visible_calendar import Shown, reached
 from kalends.agents.world.zones import zones_of
+from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.core.scripts import HeldChoice, RunCode, Stop
+from kalends.core.scripts import Ask, HeldChoice, RunCode, Starts, Stop
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claims.claim_sets import Stake
@@ -50,7 +51,6 @@ from kalends.resource_servers.participation.visits.agent_visits import (
     sent_texts,
     silent,
 )
-from kalends.resource_servers.participation.visits.offer_refusals import why_unoffered
 from kalends.resource_servers.participation.visits.runs import RunTable
 
 RUN_MS_MAX: Final = 12_000
@@ -62,6 +62,8 @@ RELAY_MS_MAX: Final = 8_000
 EXPLAINED_MAX: Final = 16
 """Asks of one visit for which a site looks up why it has nothing on offer."""
 
+TRIED_MAX: Final = 16
+"""Common starts, evenly over all, that are looked at: an explanation, not a proof."""
 
 NO_CHOICE: Final = SlotChoice("ok", ())
 
@@ -341,7 +343,9 @@ class VisitHandler:
     ) -> m.SiteReport:
         dispatch = visit.dispatch
         refusals = tuple(
-            why_unoffered(self.book.calendars, dispatch.principal, ask, dispatch.starts, now.wall_s)
+            _why_unoffered(
+                self.book.calendars, dispatch.principal, ask, dispatch.starts, now.wall_s
+            )
             for ask in dispatch.asks[:EXPLAINED_MAX]
         )
         return m.SiteReport(
@@ -376,3 +380,36 @@ def _why_nothing(visit: AgentVisit, choice: SlotChoice) -> str:
     if choice.slots:
         return "all slots that it chose were taken while it ran"
     return f"the agent chose none of {len(visit.offers)} slots on offer"
+
+
+def _why_unoffered(
+    calendars: Mapping[str, ResourceCalendar],
+    principal: Principal,
+    ask: Ask,
+    starts: Starts,
+    wall_s: int,
+) -> Refusal:
+    """The refusal for `ask`, which no common start of `starts` could serve."""
+    calendar = calendars.get(ask.resource)
+    if calendar is None:
+        return unknown_resource(ask.resource)
+    by_rule: Refusal | None = None
+    for common in _some(starts):
+        start = calendar.grain.ceil(common + ask.offset_s)
+        end = calendar.grain.end_of(start, ask.length_s)
+        refusal = calendar.refusal(principal, ("hold",), start, end, ask.units, wall_s)
+        if refusal is None:
+            return calendar.busy(principal, start, end, ask.units, wall_s)
+        by_rule = by_rule or refusal
+    return by_rule or unknown_resource(ask.resource)
+
+
+def _some(starts: Starts) -> Iterator[int]:
+    if starts.only:
+        yield from starts.only[:: max(1, len(starts.only) // TRIED_MAX)]
+        return
+    count = max(0, starts.last - starts.first) // starts.step_s + 1
+    for number in range(min(count, TRIED_MAX)):
+        yield starts.first + starts.step_s * (
+            number * count // TRIED_MAX if count > TRIED_MAX else number
+        )

@@ -1,0 +1,225 @@
+"""The sockets of the kernel: what it asks of its wings, and tells them.
+
+A wing that every site has is handed in. For one that a site may do without, something that does nothing
+stands in its socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from kalends.calendars.profiles import Step
+from kalends.contract import messages as m
+from kalends.contract.fields import Want
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.earmarks import Stretch
+from kalends.resource_servers.participation.claims.occupancy import Piece
+from kalends.resource_servers.participation.parts import Plug
+
+
+class Wing(Protocol):
+    """Parts that stand and fall together, behind one name."""
+
+    @property
+    def plugs(self) -> tuple[Plug, ...]: ...
+
+
+class Consent(Wing, Protocol):
+    """Consent before a promise: it may take days, and slots that wait for it are held meanwhile."""
+
+    def needed(
+        self, principal: Principal, wants: Sequence[Want], replaces: str = ""
+    ) -> tuple[Want, ...]:
+        """Return those of `wants` that need consent."""
+
+    def lacking(self, stake: Stake, named: Container[int] | None = None) -> tuple[Want, ...]:
+        """Return what `stake` claims, or what the `named` holds are, and cannot be promised yet."""
+
+    def only_held(self, visit: m.Visit) -> m.Visit:
+        """Return `visit` as one that holds, where what it wants may not be promised at once."""
+
+    def why_over(self, rid: str) -> tuple[Refusal, ...]:
+        """Return why the request can no longer get consent."""
+
+    def why_not(self, stake: Stake, named: Container[int]) -> tuple[Refusal, ...]:
+        """Return why the `named` holds are not promised."""
+
+    def why_not_again(self, relock: m.Relock) -> str:
+        """Return why what a register says was committed is not locked again, or ""."""
+
+
+class Unkept(NamedTuple):
+    """A promised slot of the request `rid` that a guard cannot keep, by the number of its grant."""
+
+    number: int
+    rid: str
+    resource: str
+    start: int
+    end: int
+    why: str
+
+
+class PriorClaims(Wing, Protocol):
+    """First calls on room: owners take time back, and guards give up promises that they cannot keep."""
+
+    def refusals(
+        self, wants: Sequence[Want], rid: str = "", replaces: str = ""
+    ) -> tuple[Refusal, ...]:
+        """Return why `wants` cannot have what owners have taken back in part, and have not got yet."""
+
+    def given_up(self, rid: str) -> Sequence[Piece]:
+        """Return the room of the reservation `rid` that is of no use to it any more."""
+
+    def catch(self, freed: Sequence[Stretch]) -> None:
+        """Take of what came free what lacks, before it finds other takers."""
+
+    def let_resize(self, change: Callable[[], None]) -> None:
+        """Let `change` change capacities; reclaims in units make way, and come again."""
+
+    def give_up(self, slot: Unkept, now: Moment) -> bool:
+        """Have the reservation moved that has `slot`; return False if its broker cannot be asked now."""
+
+    def keep(self, number: int) -> None:
+        """Withdraw what `give_up` has said of the grant of this number."""
+
+
+class Visitors(Wing, Protocol):
+    """Agents at the site, who may give back what they hold."""
+
+    @property
+    def near(self) -> tuple[str, ...]:
+        """The sites to which it passes visits on."""
+
+    def is_asking(self, rid: str, att: int) -> bool:
+        """Whether this visit already waits for what agents may give back."""
+
+    def ask_back(
+        self, wanted: m.Visit, needs: Sequence[Piece], now: Moment, resume: Callable[[Moment], None]
+    ) -> bool:
+        """Ask for what stands in the way of `needs`; then `resume` is called, once, later.
+
+        False when that is hopeless: nobody is asked, and `resume` is not called.
+        """
+
+    def renewed(self, rid: str, source: str) -> None:
+        """Note that the broker at `source` has chosen what it keeps: no agent gives that back any more."""
+
+
+Decided = Callable[[tuple[Refusal, ...], Moment], None]
+"""Takes the reasons why something is not granted, or none once all is."""
+
+
+class Guard(Wing, Protocol):
+    """Others who have to grant what a site is about to promise.
+
+    The vote waits for them: what it claims is `intended` until they have granted it. What they may have kept
+    takes room until they have given it back.
+    """
+
+    @property
+    def resources(self) -> Collection[str]:
+        """The resources of which it has to grant what is promised."""
+
+    def why_not(self, principal: Principal, resources: Iterable[str]) -> Refusal | None:
+        """Return why this user can have nothing of one of `resources`, whatever is free; or None."""
+
+    def vote_ms(self) -> int:
+        """Return for how long a vote may wait for its grants, at most."""
+
+    def as_of(self, resource: str) -> int:
+        """Return when it last saw who has `resource` (seconds UTC); 0 where it has nothing to grant."""
+
+    def fragments(self, resource: str, since: int, until: int, length_s: int) -> Sequence[Step]:
+        """Return when how many units are free, and would not be granted for `length_s`."""
+
+    def intend(self, stake: Stake, now: Moment, then: Decided) -> Refusal | None:
+        """Ask for everything that `stake` claims, and has booked; `then` hears how that ends.
+
+        Returns why it cannot be asked for: then nothing is asked for, and `then` hears nothing.
+        """
+
+    def left(self, rid: str, claims: Iterable[Claim], *, heir: str = "") -> None:
+        """Give back the grants of `claims` of `rid`, which are given up.
+
+        Those that it shared with a change of it, the `heir`, are the own of that.
+        """
+
+    def locked(self, stake: Stake) -> None:
+        """Note that all claims of `stake` are locked."""
+
+    def take_over(self, stake: Stake, others: Iterable[Claim], replaced: Iterable[Claim]) -> None:
+        """Note that `stake` is locked, and that it has given up `others` and has `replaced` older claims."""
+
+    def make_good(self, stake: Stake) -> None:
+        """Have granted what `stake` has locked, and nothing was granted for."""
+
+    def resume(self, number: int, why: str, now: Moment) -> bool:
+        """Go on with a grant that an earlier life could not keep; return False if there is none any more."""
+
+
+class Unguarded:
+    """A site that promises on its own."""
+
+    plugs: tuple[Plug, ...] = ()
+    resources: Collection[str] = ()
+
+    def __init__(self, base: object) -> None:
+        """Make it of nothing."""
+
+    def why_not(self, principal: Principal, resources: Iterable[str]) -> Refusal | None:
+        return None
+
+    def vote_ms(self) -> int:
+        return 0
+
+    def as_of(self, resource: str) -> int:
+        return 0
+
+    def fragments(self, resource: str, since: int, until: int, length_s: int) -> Sequence[Step]:
+        return ()
+
+    def intend(self, stake: Stake, now: Moment, then: Decided) -> Refusal | None:
+        raise AssertionError(f"{stake.rid} needs no grant")
+
+    def left(self, rid: str, claims: Iterable[Claim], *, heir: str = "") -> None: ...
+
+    def locked(self, stake: Stake) -> None: ...
+
+    def take_over(
+        self, stake: Stake, others: Iterable[Claim], replaced: Iterable[Claim]
+    ) -> None: ...
+
+    def make_good(self, stake: Stake) -> None: ...
+
+    def resume(self, number: int, why: str, now: Moment) -> bool:
+        return False
+
+
+class Queues(Protocol):
+    """The questions that only the queues of machines can answer."""
+
+    def has_job(self, rid: str) -> bool:
+        """Whether a job of the request waits or runs here, however long after its time."""
+
+    def why_not_part(self, principal: Principal, part: JobRequest) -> Refusal | None:
+        """Return why a queue would not take a part of a job in step, or None."""
+
+
+class NoQueues:
+    """No machine of the site runs jobs."""
+
+    def has_job(self, rid: str) -> bool:
+        return False
+
+    def why_not_part(self, principal: Principal, part: JobRequest) -> Refusal | None:
+        return no_jobs_on(part.machine)
+
+
+def no_jobs_on(resource: str) -> Refusal:
+    """Return the refusal of jobs on what runs none."""
+    return Refusal(where=resource, code=RefusalCode.NO_PLACE, detail="no jobs run there")
