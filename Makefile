@@ -68,9 +68,10 @@ unit: setup-test ## Unit and property tests
 published: setup-test ## Published figures of policies on real logs, to the last digit
 	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
 
-# Real processes wait most of the time, above all for batch systems; meanwhile simulations use the processors.
+# Real processes wait most of the time, above all for batch systems. They begin first, so that simulations fill the
+# processors beside them and until the end.
 side-by-side: setup-test ## Simulation, attacks and processes, as below, in one run
-	$(PYTEST) -n 6 --dist loadgroup $(SIMULATION) $(ATTACKS) $(PROCESSES) $(ARGS)
+	$(PYTEST) -n 6 --dist loadgroup $(PROCESSES) $(ATTACKS) $(SIMULATION) $(ARGS)
 
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
 	$(PYTEST) $(IN_PARALLEL) $(SIMULATION) $(ARGS)
