@@ -18,7 +18,8 @@ class Booking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     Immutable, so that a copy of a calendar can share it; `Calendar.change_state` puts another in its
     place. `holder` is the user's name, `reservation` the request's id. `expires_ms` is the
-    monotonic time at which a hold ends, None for never; promises and locks never expire.
+    monotonic time at which a hold ends, None for never; promises and locks never expire. A calendar
+    has no clock: its caller releases what has expired.
     """
 
     id: int

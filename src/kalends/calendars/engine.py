@@ -87,12 +87,6 @@ class Calendar(Protocol):
         At most the first `count_max`; None: all.
         """
 
-    def expire(self, now_ms: int) -> list[Booking]:
-        """Take out and return the holds whose `expires_ms` has come, earliest first."""
-
-    def next_expiry_ms(self) -> int | None:
-        """Return when the next hold expires, or None."""
-
     def copy(self) -> Calendar:
         """Return an independent calendar with the same bookings, for what-if: try, look, throw away.
 

@@ -1,4 +1,4 @@
-"""The common part of both calendars: bookings by id, expiry of holds, search for a fit."""
+"""The common part of both calendars: bookings by id, search for a fit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kalends.calendars.bookings import (
     check_window,
 )
 from kalends.calendars.profiles import Step
-from kalends.calendars.structures.shared import SharedSortedList, SharedTable
+from kalends.calendars.structures.shared import SharedTable
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
@@ -27,8 +27,8 @@ _END = attrgetter("end")
 class Ledger(ABC):
     """Base of the calendars; see `kalends.calendars.engine.Calendar` for the promises.
 
-    `_expiries` are (expiry, id) of the bookings that expire. Copies share what neither changes. A
-    subclass keeps the amounts over time, in the methods that are abstract here.
+    Copies share what neither changes. A subclass keeps the amounts over time, in the methods that are
+    abstract here.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -40,7 +40,6 @@ class Ledger(ABC):
             )
         self._capacity = capacity
         self._bookings: SharedTable[Booking] = SharedTable()
-        self._expiries: SharedSortedList[tuple[int, int]] = SharedSortedList()
 
     @property
     def capacity(self) -> int:
@@ -55,8 +54,6 @@ class Ledger(ABC):
             raise Conflict(f"booking {booking.id} is already in this calendar", where="id")
         self._take(booking)
         self._bookings[booking.id] = booking
-        if booking.expires_ms is not None:
-            self._expiries.add((booking.expires_ms, booking.id))
 
     def load(self, bookings: Iterable[Booking]) -> None:
         new = list(bookings)
@@ -72,14 +69,10 @@ class Ledger(ABC):
             self._raise_first_refusal(new)
             raise
         self._bookings.update(fresh.items())
-        watched = [(each.expires_ms, each.id) for each in new if each.expires_ms is not None]
-        self._expiries.update(watched)
 
     def release(self, booking_id: int) -> Booking:
         booking = self.get(booking_id)
         del self._bookings[booking_id]
-        if booking.expires_ms is not None:
-            self._expiries.remove((booking.expires_ms, booking_id))
         self._give_back(booking)
         return booking
 
@@ -97,10 +90,6 @@ class Ledger(ABC):
             expires_ms=expires_ms,
         )
         self._bookings[booking_id] = booking
-        if old.expires_ms is not None:
-            self._expiries.remove((old.expires_ms, booking_id))
-        if expires_ms is not None:
-            self._expiries.add((expires_ms, booking_id))
         return booking
 
     def get(self, booking_id: int) -> Booking:
@@ -146,33 +135,17 @@ class Ledger(ABC):
             at = windows[index].start
         return None
 
-    def expire(self, now_ms: int) -> list[Booking]:
-        if type(now_ms) is not int:
-            raise InvalidInput(f"{now_ms!r} is not a time in milliseconds", where="now_ms")
-        due = list(self._expiries.between((), (now_ms + 1,)))
-        return [self.release(booking_id) for _, booking_id in due]
-
-    def next_expiry_ms(self) -> int | None:
-        first = next(iter(self._expiries), None)
-        return None if first is None else first[0]
-
     def copy(self) -> Self:
         twin = self._copy_amounts()
         twin._bookings = self._bookings.copy()
-        twin._expiries = self._expiries.copy()
         return twin
 
     def check(self) -> None:
-        """Check that amounts equal the sum of the bookings, and that expiries are exactly the holds."""
+        """Check that amounts equal the sum of the bookings."""
         self._bookings.check()
-        expiring: set[tuple[int, int]] = set()
         for booking_id, booking in self._bookings.items():
             assert booking.id == booking_id, booking
             check_booking(booking, self._capacity)
-            if booking.expires_ms is not None:
-                expiring.add((booking.expires_ms, booking_id))
-        self._expiries.check()
-        assert list(self._expiries) == sorted(expiring)
         self._check_amounts()
 
     def _raise_first_refusal(self, bookings: list[Booking]) -> None:

@@ -226,14 +226,6 @@ class ResourceCalendar:
         """Change the state of a booking, see `Calendar.change_state`."""
         return self.calendar.change_state(booking_id, state, expires_ms)
 
-    def expire(self, now_ms: int) -> list[Booking]:
-        """Expire holds, see `Calendar.expire`."""
-        return self.calendar.expire(now_ms)
-
-    def next_expiry_ms(self) -> int | None:
-        """Return the next expiry, see `Calendar.next_expiry_ms`."""
-        return self.calendar.next_expiry_ms()
-
     def free_steps(
         self,
         principal: Principal,

@@ -124,11 +124,6 @@ class SlowTwin:
                 return start
         return None
 
-    def expiring(self) -> list[tuple[int, int]]:
-        return sorted(
-            (b.expires_ms, b.id) for b in self.bookings.values() if b.expires_ms is not None
-        )
-
 
 def booking(
     booking_id: Any,
@@ -314,14 +309,6 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
                 booking_id, old.start, old.end, old.units, state, expires_ms
             )
 
-    @rule(now_ms=st.integers(-1, 20))
-    def expire(self, now_ms: int) -> None:
-        due = [entry for entry in self.twin.expiring() if entry[0] <= now_ms]
-        for calendar in self.calendars:
-            assert [(b.expires_ms, b.id) for b in calendar.expire(now_ms)] == due
-        for _, booking_id in due:
-            del self.twin.bookings[booking_id]
-
     @rule(
         start=st.integers(-5, HORIZON_S),
         length_s=st.integers(1, 20),
@@ -380,8 +367,6 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
                     call(*window)
             with pytest.raises(InvalidInput):
                 calendar.earliest_fit(1, 1, *window)
-            with pytest.raises(InvalidInput):
-                calendar.expire(value)
 
     @precondition(lambda self: len(self.others) < 3)
     @rule()
@@ -409,7 +394,6 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
 
     @invariant()
     def the_whole_state_equals_the_twins(self) -> None:
-        expiring = self.twin.expiring()
         effort.steps["calendars of one resource"] += len(self.calendars)
         for calendar in self.calendars:
             calendar.check()
@@ -417,7 +401,6 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
             assert calendar.listing(start, end) == self.twin.listing(start, end)
             assert calendar.steps(start, end) == self.twin.steps(start, end)
             assert len(calendar) == len(self.twin.bookings)
-            assert calendar.next_expiry_ms() == (expiring[0][0] if expiring else None)
             for booking_id, known in self.twin.bookings.items():
                 assert calendar.get(booking_id) == known
 
@@ -441,20 +424,3 @@ def test_equal_sets_of_bookings_give_equal_profiles_in_whatever_order(
         calendar.check()
     assert forward.steps(0, 2000) == backward.steps(0, 2000)
     assert forward.listing(0, 2000) == backward.listing(0, 2000)
-
-
-@given(st.lists(st.integers(1, 50), min_size=60, max_size=80))
-@settings(max_examples=20)
-def test_renewing_a_hold_for_ever_does_not_fill_the_memory(renewals_ms: list[int]) -> None:
-    calendar = UnitCalendar()
-    for number in range(1, 10):
-        calendar.book(booking(number, number * 60 - 60, number * 60, expires_ms=1))
-    now_ms = 1
-    for later_ms in renewals_ms * 3:
-        now_ms += later_ms
-        calendar.change_state(now_ms % 9 + 1, "held", now_ms)
-        calendar.check()
-    assert len(list(calendar._expiries)) == 9
-    last = sorted((b.expires_ms or 0, b.id) for b in calendar.listing(0, 9 * 60))
-    assert calendar.next_expiry_ms() == last[0][0]
-    assert [(b.expires_ms, b.id) for b in calendar.expire(now_ms)] == last

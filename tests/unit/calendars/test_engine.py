@@ -98,32 +98,6 @@ def test_a_malformed_booking_is_refused_and_changes_nothing(
     calendar.check()
 
 
-def test_only_holds_expire_and_only_when_their_time_has_come(calendar: Calendar) -> None:
-    calendar.book(booking(1, 0, 10, expires_ms=300))
-    calendar.book(booking(2, 10, 20, expires_ms=100))
-    calendar.book(booking(3, 20, 30, expires_ms=100))
-    calendar.book(booking(4, 30, 40))
-    calendar.change_state(3, "prepared", None)
-    assert calendar.next_expiry_ms() == 100
-    assert calendar.expire(99) == []
-    assert [each.id for each in calendar.expire(100)] == [2]
-    assert calendar.next_expiry_ms() == 300
-    calendar.change_state(1, "held", 400)
-    assert calendar.expire(399) == []
-    assert [each.id for each in calendar.expire(10**9)] == [1]
-    assert calendar.next_expiry_ms() is None
-    assert [each.id for each in calendar.listing(0, 100)] == [3, 4]
-    calendar.check()
-
-
-def test_an_expiry_of_a_released_hold_does_not_touch_its_successor(calendar: Calendar) -> None:
-    calendar.book(booking(1, 0, 10, expires_ms=100))
-    calendar.release(1)
-    calendar.book(booking(1, 0, 10, expires_ms=200))
-    assert calendar.expire(150) == []
-    assert [each.id for each in calendar.expire(200)] == [1]
-
-
 def test_changing_the_state_keeps_the_slot_and_shows_everywhere(calendar: Calendar) -> None:
     calendar.book(booking(1, 0, 10, expires_ms=100))
     changed = calendar.change_state(1, "locked", None)
@@ -140,8 +114,6 @@ def test_a_copy_and_its_original_go_separate_ways(calendar: Calendar) -> None:
     copy.release(1)
     copy.book(booking(2, 0, 10))
     assert calendar.free(0, 10) == 0
-    assert calendar.next_expiry_ms() == 5
-    assert copy.next_expiry_ms() is None
     for each in (calendar, copy):
         each.check()
 
@@ -200,13 +172,11 @@ def test_a_failed_load_takes_nothing_and_says_what_the_first_refusal_was(
         with pytest.raises(error):
             calendar.load(iter(new))
         assert calendar.steps(0, 100) == before
-        assert calendar.next_expiry_ms() is None
         assert len(calendar) == 1
         calendar.check()
     calendar.load([])
     calendar.load(each for each in [booking(2, 20, 30, expires_ms=7), booking(3, 10, 20)])
     assert [each.id for each in calendar.listing(0, 100)] == [1, 3, 2]
-    assert calendar.next_expiry_ms() == 7
     calendar.check()
 
 
@@ -230,10 +200,3 @@ def test_check_notices_amounts_that_are_not_the_sum_of_the_bookings() -> None:
     for calendar in (unit, capacity):
         with pytest.raises(AssertionError):
             calendar.check()
-
-
-def test_check_notices_a_hold_that_nobody_watches(calendar: Calendar) -> None:
-    calendar.book(booking(1, 0, 10, expires_ms=4))
-    calendar._expiries.remove((4, 1))  # type: ignore[attr-defined]  # the test breaks it on purpose
-    with pytest.raises(AssertionError):
-        calendar.check()
