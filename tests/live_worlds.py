@@ -259,25 +259,16 @@ class LiveWorld:
         self.tell("resume", nodes)
 
     def of_waiting(self) -> None:
-        """Hold, release, alter or withdraw some job, which may not be the right one for it."""
+        """Hold, release or withdraw some job, which may not be the right one for it."""
         if not self.jobs:
             return
         job = self.jobs[self.draw.randrange(len(self.jobs))]
-        name = self.draw.choice(("hold", "release", "alter", "withdraw", "lose"))
+        name = self.draw.choice(("hold", "release", "withdraw", "lose"))
         if name == "lose":
             if job.start_s >= 0 and not job.granted:
                 self.tell("run_again", job, again_of(job))
-        elif name == "alter":
-            priority = self.draw.randint(0, 4)
-            self.tell(name, job, self.draw.randint(0, NODES + 1), self.draw.randint(1, 9), priority)
         else:
             self.tell(name, job)
-
-    def prolong(self) -> None:
-        for job in self.running():
-            if self.draw.random() < 0.4:
-                self.tell("prolong", job, self.now + self.draw.randint(0, 12))
-                return
 
     def switch(self) -> None:
         self.tell("switch", self.draw.choice(ALL))
@@ -341,7 +332,7 @@ class LiveWorld:
 
 EVENTS: Final = (
     *[LiveWorld.submit] * 5, *[LiveWorld.end] * 4, *[LiveWorld.answer_stop] * 3, LiveWorld.reserve,
-    LiveWorld.unreserve, LiveWorld.drain, LiveWorld.resume, *[LiveWorld.of_waiting] * 3, LiveWorld.prolong,
+    LiveWorld.unreserve, LiveWorld.drain, LiveWorld.resume, *[LiveWorld.of_waiting] * 3,
     LiveWorld.switch, *[LiveWorld.start_in] * 3, LiveWorld.move,
 )  # fmt: skip
 OF_JOBS: Final = (
@@ -350,9 +341,7 @@ OF_JOBS: Final = (
     "break_off",
     "hold",
     "release",
-    "alter",
     "withdraw",
-    "prolong",
     "resized",
     "run_again",
     "stopped",
@@ -383,11 +372,6 @@ def nodes_of(job: Job) -> tuple[int, ...]:
 
 def tell(scheduler: Scheduler, name: str, now: int, arguments: list[Any]) -> list[Job]:
     """Tell one event as its entry in a journal says."""
-    if name == "alter":
-        job, nodes, requested_s, priority = arguments
-        if job.molds is not None:
-            return scheduler.alter(job, now, priority=priority)
-        return scheduler.alter(job, now, nodes=nodes, requested_s=requested_s, priority=priority)
     if name == "switch":
         return scheduler.switch(policy_over(arguments[0]), now)
     if name == "submit":

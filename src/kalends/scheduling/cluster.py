@@ -7,11 +7,10 @@ changed, for the queue service or the simulator that carries it out.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar
 
-from kalends.core.errors import Conflict, InvalidInput, NotFound
+from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.excerpts import excerpt
 from kalends.machines.partitions import Partition, Planned
 from kalends.scheduling.job import HeldSize, Job, stretched
@@ -221,24 +220,6 @@ class Cluster:
                 del self.overdue[job.order]
             self.revision -= 2
 
-    def prolong(self, job: Job, until_s: int, now: int) -> None:
-        """Extend a running job to `until_s`, if the other jobs and the reservations leave room.
-
-        Raises `Conflict`, and nothing has changed, if not.
-        """
-        if not self.has_room_beyond(job, until_s, now):
-            raise Conflict(
-                f"other jobs or reservations need the nodes of job {job.id} before {until_s}",
-                where="until_s",
-                remedy="ask for less",
-            )
-        self.overdue.pop(job.order, None)
-        self._expect(job, until_s)
-
-    def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
-        """Return whether running jobs allow a running job to continue from its expected end to `until_s`."""
-        return self.plan(now).fits(job.granted, job.until_s, until_s)
-
     def start_in(self, name: str, job: Job, now: int) -> bool:
         """Start a job on free nodes of the reservation `name`, until that ends; return whether it did."""
         made = next((each for each in self.made if each.name == name), None)
@@ -318,12 +299,13 @@ class Cluster:
 
     def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
         """Return whether the job would fit now if the running jobs `gone` did not run. Changes nothing."""
-        free = self.free
+        present = self.free, self.ends, self._kept_plan
         self.free += sum(each.granted for each in gone)
-        with self._ends_as_if(each for each in self.ends if each[2] not in gone):
-            fits = self.can_start(job, now)
-        self.free = free
-        return fits
+        self.ends, self._kept_plan = [each for each in self.ends if each[2] not in gone], None
+        try:
+            return self.can_start(job, now)
+        finally:
+            self.free, self.ends, self._kept_plan = present
 
     def room(self, now: int) -> int:
         """Return the most nodes that a job could get now: free and not reserved."""
@@ -413,12 +395,6 @@ class Cluster:
         kept = (shadow_s, shadow_s + job.requested_s, job.nodes)
         return Promise(shadow_s, leeway_in(plan, kept))
 
-    def shadow_if(self, job: Job, running: Job, until_s: int, now: int) -> int:
-        """Return the promised start of a job if a running one ended by `until_s`. Changes nothing."""
-        others = [each for each in self.ends if each[1] != running.order]
-        with self._ends_as_if(sorted([*others, (until_s, running.order, running)])):
-            return self.promise(job, now).shadow_s
-
     def plan(self, now: int, planned: Iterable[tuple[int, int, int]] = ()) -> Profile:
         """Return the free nodes from `now` on, if running jobs take their requested time and only the
         `planned` jobs start: ``(start, end, nodes)``.
@@ -438,16 +414,6 @@ class Cluster:
         else:
             self._kept_plan.forget_before(now)
         return self._kept_plan
-
-    @contextmanager
-    def _ends_as_if(self, ends: Iterable[tuple[int, int, Job]]) -> Iterator[None]:
-        """Let other jobs run, until other ends, for a question."""
-        present = self.ends, self._kept_plan
-        self.ends, self._kept_plan = list(ends), None
-        try:
-            yield
-        finally:
-            self.ends, self._kept_plan = present
 
     def _plan_beside(
         self,

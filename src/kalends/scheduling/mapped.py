@@ -172,10 +172,6 @@ class MappedCluster(Cluster):
         self.out_nodes -= frozenset(nodes)
         self._count_out_of_service(self.machine.out_of_service)
 
-    def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
-        assert job.partition is not None
-        return self.unreserved(job.partition, job.until_s, until_s)
-
     def have_room(
         self,
         came: Iterable[Reservation],

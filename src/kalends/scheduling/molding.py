@@ -7,7 +7,7 @@ from typing import Final
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policy import Policy, keeps_promises
+from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import NEVER, QueuedPlan
 
 
@@ -60,9 +60,6 @@ class Molding:
 
     def schedule(self, now: int) -> None:
         self.policy.schedule(now)
-
-    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        return keeps_promises(self.policy, job, until_s, now)
 
     def waiting(self) -> Iterator[Job]:
         return self.policy.waiting()

@@ -120,17 +120,6 @@ class LevelPlan:
         """Return the start of the first booking that is not due yet."""
         return next((each.start_s for each in self.bookings if each.start_s > now), None)
 
-    def spares(self, partition: Partition, start_s: int, end_s: int) -> bool:
-        """Return whether no verified booking has any of these nodes during ``[start_s, end_s)``."""
-        nodes = set(partition.nodes)
-        return all(
-            booking.partition is None
-            or end_s <= booking.start_s
-            or booking.end_s <= start_s
-            or nodes.isdisjoint(booking.partition.nodes)
-            for booking in self.bookings
-        )
-
     def started(self, booking: PlannedJob, now: int) -> None:
         """Start it now; if that is later than planned, levels behind its own wait for it."""
         self._remove(booking)

@@ -71,15 +71,6 @@ def never_started(name: str, jobs: int, first: int) -> InvalidInput:
     )
 
 
-def keeps_promises(policy: Policy, job: Job, until_s: int, now: int) -> bool:
-    """Return whether the waiting jobs keep their promised starts if a running job ends by `until_s`.
-
-    Policies without promises have no method of this name.
-    """
-    ask = getattr(policy, "keeps_promises", None)
-    return ask is None or bool(ask(job, until_s, now))
-
-
 def promised_start(policy: Policy, job: Job) -> int:
     """Return the start that `policy` has promised `job`; 0 if none, or if the job does not wait."""
     promised = getattr(policy, "promised", None)

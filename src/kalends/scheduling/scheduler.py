@@ -8,14 +8,12 @@ from copy import deepcopy
 from types import MappingProxyType
 from typing import Any, Final
 
-import msgspec
-
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.core.excerpts import excerpt
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policy import Policy, keeps_promises, places_of
+from kalends.scheduling.policy import Policy, places_of
 from kalends.scheduling.reservations import Reservation
 
 LONG_AGO: Final = -(1 << 62)
@@ -181,82 +179,6 @@ class Scheduler:
             raise Conflict(f"job {job.id} is not held", where="job", remedy="release a held job")
         del self.held[job.id]
         self._return(job, now)
-        return self.wake(now)
-
-    def alter(
-        self,
-        job: Job,
-        now: int,
-        *,
-        nodes: int | None = None,
-        requested_s: int | None = None,
-        priority: int | None = None,
-    ) -> list[Job]:
-        """Change the request of a waiting or held job; it keeps its place in order of submission.
-
-        Its promise ends. Raises `InvalidInput` for a request that could never run, and for a new size of a
-        job that has several; `Conflict` if it does not wait, or if it has begun and was stopped and more
-        than its priority would change. Then nothing has changed. Only live.
-        """
-        self._check_live()
-        self._check_waits(job, now)
-        sized = nodes is not None or requested_s is not None
-        if sized and job.start_s >= 0:
-            raise Conflict(
-                f"job {job.id} has begun", where="job", remedy="change only its priority"
-            )
-        if sized and (job.molds is not None or job.components is not None):
-            raise InvalidInput(
-                f"job {job.id} asks for several sizes", where="job", remedy="withdraw it instead"
-            )
-        before = job.nodes, job.requested_s
-        job.nodes = job.nodes if nodes is None else nodes
-        job.requested_s = job.requested_s if requested_s is None else requested_s
-        after = job.nodes, job.requested_s
-        try:
-            self._check_numbers(job)
-            self._check_fits(job)
-        finally:
-            job.nodes, job.requested_s = before
-        waits = job.id not in self.held
-        if waits:
-            self._leave(job, now)
-        job.nodes, job.requested_s = after
-        job.priority = job.priority if priority is None else priority
-        if job.request is not None:
-            job.request = msgspec.structs.replace(
-                job.request,
-                nodes=nodes or job.request.nodes,
-                requested_s=requested_s or job.request.requested_s,
-                priority=job.priority,
-            )
-        if waits:
-            self._return(job, now)
-        return self.wake(now)
-
-    def prolong(self, job: Job, until_s: int, now: int) -> list[Job]:
-        """Extend a running job to `until_s`, later than its limit.
-
-        Raises `Conflict`, and nothing has changed, if it does not run, or if other jobs, reservations or
-        promised starts are in the way. Only live.
-        """
-        self._check_here(job)
-        with self._asked(now):
-            if not job.granted:
-                raise Conflict(f"job {job.id} does not run", where="job", remedy="alter it instead")
-            if until_s <= job.until_s:
-                raise InvalidInput(
-                    f"job {job.id} may run until {job.until_s} as it is",
-                    where="until_s",
-                    remedy="give a later time",
-                )
-            if not keeps_promises(self.policy, job, until_s, now):
-                raise Conflict(
-                    f"waiting jobs are promised nodes of job {job.id} before {until_s}",
-                    where="until_s",
-                    remedy="ask for less",
-                )
-            self.cluster.prolong(job, until_s, now)
         return self.wake(now)
 
     def reserve(self, reservation: Reservation, now: int) -> list[Job]:

@@ -18,7 +18,7 @@ from kalends.scheduling.job import Job
 from kalends.scheduling.molding import mold
 
 CALLERS_OWN: Final = frozenset(
-    {"drain", "end", "expect_as_before", "expect_overdue", "goes_on", "kept", "prolong", "reserve",
+    {"drain", "end", "expect_as_before", "expect_overdue", "goes_on", "kept", "reserve",
      "resized", "resume", "stopped", "unreserve"}
 )  # fmt: skip
 """Methods of a cluster that only the caller of a scheduler may use."""
@@ -157,11 +157,6 @@ class WatchedPolicy:
         if self._idle_wakes > IDLE_WAKES_MAX:
             self.refuse(f"was woken {IDLE_WAKES_MAX:,} times in a row and started nothing")
         return wake_s
-
-    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        """Return the answer of the class, if it has such a method."""
-        ask = self._attribute("keeps_promises")
-        return ask is None or bool(self.ask(ask, self.seen(job), until_s, now))
 
     def seen(self, job: Job) -> SeenJob:
         """Return the class's view of a job, always the same object."""

@@ -277,24 +277,6 @@ def test_a_held_job_is_not_started_though_all_is_free(policy: str) -> None:
     assert scheduler.release(waiting, 4) == [waiting]
 
 
-@every_policy
-def test_a_waiting_job_may_ask_for_less_and_start(policy: str) -> None:
-    scheduler = live(policy)
-    submitted(scheduler, 1, 6, 10, 0)
-    job = submitted(scheduler, 2, 8, 10, 1)
-    with pytest.raises(InvalidInput, match="never fits on 8"):
-        scheduler.alter(job, 2, nodes=9)
-    with pytest.raises(InvalidInput, match="ask for 1 or more of both"):
-        scheduler.alter(job, 2, requested_s=0)
-    assert (job.nodes, job.requested_s) == (8, 10)
-    scheduler.alter(job, 2, nodes=2, priority=3)
-    assert (job.nodes, job.priority) == (2, 3)
-    if policy not in LEVELS:
-        assert (job.start_s, job.granted) == (2, 2)
-        with pytest.raises(Conflict, match="does not wait"):
-            scheduler.alter(job, 3, nodes=1)
-
-
 def test_what_a_user_asked_for_stays_whatever_is_done_with_the_job() -> None:
     molds = Moldability((1, 2, 4), (40, 25, 15), malleable=True, reconfiguration_s=1)
     asked = NodeRequest(1, 0, 1, 40, user=3, molds=molds)
@@ -310,9 +292,8 @@ def test_what_a_user_asked_for_stays_whatever_is_done_with_the_job() -> None:
     scheduler.submit(urgent, 4)
     scheduler.stopped(stopped, 4)
     assert (stopped.granted, stopped.requested_s) == (0, 6)
-    scheduler.alter(stopped, 5, priority=2)
-    scheduler.stopped(urgent, 5)
-    assert (stopped.granted, stopped.request) == (8, NodeRequest(1, 0, 8, 10, priority=2))
+    scheduler.end(urgent, 5)
+    assert (stopped.granted, stopped.request) == (8, NodeRequest(1, 0, 8, 10))
 
 
 @every_cluster
@@ -339,41 +320,6 @@ def test_a_job_that_cannot_be_stopped_is_passed_over() -> None:
     assert (first.stopping, second.stopping) == (False, True)
     assert scheduler.not_stopped(second, 2) == [first]
     assert (first.stopping, second.stopping) == (True, False)
-
-
-def test_a_job_runs_longer_if_nothing_is_in_the_way() -> None:
-    scheduler = live("easy")
-    job = submitted(scheduler, 1, 4, 10, 0)
-    scheduler.prolong(job, 20, 1)
-    assert job.until_s == 20
-    scheduler.reserve(Reservation(30, 40, 5, "a"), 2)
-    with pytest.raises(Conflict, match="other jobs or reservations need the nodes"):
-        scheduler.prolong(job, 35, 3)
-    submitted(scheduler, 2, 8, 5, 4)
-    with pytest.raises(Conflict, match="waiting jobs are promised nodes of job 1 before 22"):
-        scheduler.prolong(job, 22, 5)
-    with pytest.raises(InvalidInput, match="job 1 may run until 20 as it is"):
-        scheduler.prolong(job, 19, 5)
-    assert job.until_s == 20
-
-
-@pytest.mark.parametrize("policy", ["conservative", "ffdh", "fcfs*", "easy", "easy-sjbf"])
-@every_cluster
-def test_a_longer_run_breaks_no_promise(policy: str, cluster: str) -> None:
-    scheduler = live(policy, cluster)
-    job = submitted(scheduler, 1, 8, 10, 0)
-    submitted(scheduler, 2, 8, 10, 1)
-    with pytest.raises(Conflict, match="waiting jobs are promised nodes of job 1"):
-        scheduler.prolong(job, job.until_s + 1, 2)
-
-
-def test_an_overdue_job_that_may_run_longer_is_overdue_no_more() -> None:
-    scheduler = live()
-    job = submitted(scheduler, 1, 8, 10, 0)
-    scheduler.wake(15)
-    assert scheduler.cluster.overdue == {job.order: 10}
-    scheduler.prolong(job, 30, 16)
-    assert (scheduler.cluster.overdue, job.until_s) == ({}, 30)
 
 
 @every_cluster

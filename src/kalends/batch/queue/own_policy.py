@@ -20,7 +20,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.molding import mold
-from kalends.scheduling.policy import Policy, keeps_promises, never_started
+from kalends.scheduling.policy import Policy, never_started
 from kalends.scheduling.registry import policy_maker
 
 T = TypeVar("T")
@@ -173,13 +173,6 @@ class OwnPolicy:
         found: list[int | None] = []
         self._tell(lambda policy: found.append(policy.wake_at(now)), now)
         return found[0] if found else now
-
-    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        if self._default is None and self._own is None:
-            return True
-        found: list[bool] = []
-        self._tell(lambda policy: found.append(keeps_promises(policy, job, until_s, now)), now)
-        return not found or found[0]
 
     def release_sizes(self) -> None:
         """Let who waits ask for what their users asked for, whatever sizes the policy has set."""

@@ -110,12 +110,6 @@ class Conservative:
         """
         return self._starts[job]
 
-    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        """Return whether all promises stand if a running job ends by `until_s`."""
-        if self._revision != self.cluster.revision:
-            self._plan_anew(now)
-        return self._planned(now).fits(job.granted, job.until_s, until_s)
-
     def _plan_anew(self, now: int) -> None:
         """Plan with the nodes that are free by now: keep promises if possible, and examine all."""
         self._revision = self.cluster.revision

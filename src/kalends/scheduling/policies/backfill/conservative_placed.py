@@ -119,12 +119,6 @@ class PlacedConservative:
                 end_s = start_s + job.requested_s
                 yield Planned(job.order, job.nodes, start_s, end_s, job.shape, partition)
 
-    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        """Return whether all promises stand if a running job ends by `until_s`."""
-        place: Any = self.placing.place_of(job)
-        void = self._revision != self.placing.revision
-        return void or self._plan.fits(place, job.until_s, until_s)
-
     def _book_again(self, now: int, *, anew: bool) -> None:
         """Keep promises for which earlier ones leave room; none in a grid, or if other nodes are in service.
 

@@ -94,14 +94,6 @@ class Easy:
         """Return a lower bound of the nodes of any job that waits."""
         return self.line.least_nodes
 
-    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        """Return whether the head keeps its promised start if a running job ends by `until_s`."""
-        head = self._first
-        if head is None:
-            return True
-        shadow_s = self.cluster.promise(head, now).shadow_s
-        return self.cluster.shadow_if(head, job, until_s, now) <= shadow_s
-
     def _pass(self, head: Job, now: int) -> None:
         """Try all waiting jobs, the head first."""
         cluster = self.cluster

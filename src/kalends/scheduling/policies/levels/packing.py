@@ -153,17 +153,6 @@ class LevelPolicy:
             if booking.partition is not None:
                 yield booking.wish()
 
-    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
-        """Return whether all planned starts stand if a running job ends by `until_s`."""
-        if self._revision != self.cluster.revision:
-            return True
-        if self.mapped is not None:
-            assert job.partition is not None
-            if not self.plan.spares(job.partition, job.until_s, until_s):
-                return False
-        profile = self.plan.packing(now, copied=True).profile
-        return profile.fits(job.granted, job.until_s, until_s)
-
     def choose(self, block: Sequence[Job], packing: Packing, now: int) -> PackingRule:
         """Return the rule that packs the next block."""
         return self.rule
