@@ -18,6 +18,7 @@ from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.client.inputs.job_texts import job_from
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
+from kalends.core.jobs import JobRequest
 from kalends.core.steps import Step
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Wish(NamedTuple):
     by_limits: bool = False
 
 
-def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
+def wish_of(machine: str, options: dict[str, Any]) -> Wish:
     """Take the options of a job without a machine out of `options`.
 
     Raises `InvalidInput` for such an option with a machine, and for a reservation without a machine.
@@ -47,7 +48,7 @@ def wish_of(machine: str, reservation: str, options: dict[str, Any]) -> Wish:
     named = [name for name, value in given.items() if value]
     if named:
         refuse_with_machine(machine, f"--{named[0].replace('_', '-')}")
-    if not machine and reservation:
+    if not machine and options["reservation"]:
         raise InvalidInput(
             "--reservation needs MACHINE",
             where="MACHINE",
@@ -207,13 +208,28 @@ def is_request(machine: str) -> bool:
     return any(sign in machine for sign in "+|:{ ")
 
 
-def booking(begin: str, at: str, end_by: str, key: str = "") -> PartsTimes:
+def booking(options: Mapping[str, Any], key: str = "") -> PartsTimes:
     """Return the time of a job in step from its options."""
-    return PartsTimes(at or None, (begin or None, end_by or None), key)
+    begin, at, end_by = (options[name] or None for name in ("begin", "at", "end_by"))
+    return PartsTimes(at, (begin, end_by), key)
+
+
+def job_alone(
+    client: SyncClient, machine: str, program: Sequence[str], options: Mapping[str, Any], *,
+    script: str = "", terminal: bool = False, piped: bool = False,
+) -> JobRequest:  # fmt: skip
+    """Return the job that the options describe, with their times in the zone of `client`."""
+    begin, at = options["begin"], options["at"]
+    return job_from(
+        machine, program, script=script, limit=options["limit"], options=options,
+        not_before=client.time_s(begin, where="--begin") if begin else 0,
+        at=client.start_s(at, where="--at") if at else 0,
+        terminal=terminal, piped=piped,
+    )  # fmt: skip
 
 
 def step_from(
-    request: str, program: Sequence[str], *, script: str, limit: str | None, options: dict[str, Any]
+    request: str, program: Sequence[str], *, script: str, options: Mapping[str, Any]
 ) -> Step:
     """Return the parts to run on the machines of `request`, from the options; raises `InvalidInput`."""
     for name, option in OTHER_WORDS.items():
@@ -226,7 +242,9 @@ def step_from(
     commands = dict(_command(each) for each in options["parts"])
     first = program or next(iter(commands.values()), ())
     options = {**options, "nodes": 1}
-    common = job_from("", first, not_before=0, script=script, limit=limit, options=options)
+    common = job_from(
+        "", first, not_before=0, script=script, limit=options["limit"], options=options
+    )
     jobs = {
         machine: structs.replace(common, command=command, script="")
         for machine, command in commands.items()

@@ -16,7 +16,7 @@ from kalends.cli.console.groups import EXIT_INTERRUPTED
 from kalends.cli.console.settings import Settings
 from kalends.cli.jobs import job_options, job_script, job_terminal, shown_jobs
 from kalends.cli.jobs.job_terminal import Ear, Told, ear
-from kalends.client.inputs.job_texts import JobName, job_from
+from kalends.client.inputs.job_texts import JobName
 from kalends.contract.calls import PlacedJob
 from kalends.core.errors import Conflict, KalendsError, Unavailable
 from kalends.core.jobs import JobRequest
@@ -47,9 +47,6 @@ def run(
     machine: str,
     program: tuple[str, ...],
     script: str | None,
-    limit: str | None,
-    begin: str,
-    at: str,
     **options: Any,
 ) -> int:
     """Run a program on a machine, in this terminal.
@@ -68,11 +65,10 @@ def run(
     if job_options.is_request(machine):
         from kalends.cli.jobs import run_in_step  # Most runs do not need it.
 
-        step = job_options.step_from(machine, program, script=text, limit=limit, options=options)
-        booking = job_options.booking(begin, at, options["end_by"])
-        return run_in_step.run(settings, machine, step, booking)
+        step = job_options.step_from(machine, program, script=text, options=options)
+        return run_in_step.run(settings, machine, step, job_options.booking(options))
     job_options.refuse_alone("run", options)
-    wish = job_options.wish_of(machine, options["reservation"], options)
+    wish = job_options.wish_of(machine, options)
     if options["reservation"]:
         options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])
     piped = not job_terminal.has_terminal()
@@ -82,12 +78,9 @@ def run(
     with at_site.connect() as client:
         if not machine:
             job_options.check_broker(client, "run")
-        job = job_from(
-            machine, program, script=text, limit=limit, options=options,
-            not_before=client.time_s(begin, where="--begin") if begin else 0,
-            at=client.start_s(at, where="--at") if at else 0,
-            terminal=True, piped=piped,
-        )  # fmt: skip
+        job = job_options.job_alone(
+            client, machine, program, options, script=text, terminal=True, piped=piped
+        )
         placed = None if machine else _place_to_follow(client, job, wish)
     if placed is None:
         return asyncio.run(_run_here(at_site, job))

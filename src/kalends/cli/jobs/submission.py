@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,6 @@ from kalends.cli.console.settings import Settings
 from kalends.cli.jobs import job_options, job_script, shown_jobs
 from kalends.cli.jobs.job_options import PartsTimes
 from kalends.cli.jobs.job_script import MARK, JobCommand, words_in
-from kalends.client.inputs.job_texts import job_from
 from kalends.contract.calls import RequestView
 from kalends.contract.job_calls import Submitted
 from kalends.core.errors import InvalidInput, KalendsError
@@ -77,9 +76,6 @@ def submit(
     machine: str,
     program: tuple[str, ...],
     script: str | None,
-    limit: str | None,
-    begin: str,
-    at: str,
     implementations: str,
     pick: str,
     key: str,
@@ -103,42 +99,34 @@ def submit(
     order = job_script.read_text(pick, "--pick") if pick else ""
     if job_options.is_request(machine):
         options |= {"implementations": implementations, "pick": pick}
-        step = job_options.step_from(machine, program, script=text, limit=limit, options=options)
-        booking = job_options.booking(begin, at, options["end_by"], key)
-        _submit_in_step(settings, machine, step, booking)
+        step = job_options.step_from(machine, program, script=text, options=options)
+        _submit_in_step(settings, machine, step, job_options.booking(options, key))
     else:
         job_options.refuse_alone("submit", options)
-        _submit_one(
-            settings, machine, program, text, order, options, limit=limit, begin=begin, at=at, key=key,
-            implementations=implementations,
-        )  # fmt: skip
+        _submit_one(settings, machine, program, text, order, options, key, implementations)
 
 
 def _submit_one(
     settings: Settings, machine: str, program: tuple[str, ...], text: str, order: str,
-    options: dict[str, Any], *, limit: str | None, begin: str, at: str, key: str, implementations: str,
+    options: dict[str, Any], key: str, implementations: str,
 ) -> None:  # fmt: skip
     """Submit a job to a machine, or to none; `order` is the source of the script that orders bids."""
-    wish = job_options.wish_of(machine, options["reservation"], options)
+    wish = job_options.wish_of(machine, options)
     if options["reservation"]:
         options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])
     if order:
         job_options.refuse_with_machine(machine, "--pick")
     ways: tuple[Implementation, ...] = ()
     if implementations:
-        ways = _implementations(machine, implementations, program, text, limit, options)
+        ways = _implementations(machine, implementations, program, text, options)
         for way in ways:
             job_script.tell_unread(way.script, options_are_read=False)
         program, text = ways[0].command, ways[0].script
-        limit = f"{max(ways[0].limits_s)}s"
+        options["limit"] = f"{max(ways[0].limits_s)}s"
     with site_calls.client_at(settings, machine) if machine else settings.connect() as client:
         if not machine:
             job_options.check_broker(client, "submit")
-        job = job_from(
-            machine, program, script=text, limit=limit, options=options,
-            not_before=client.time_s(begin, where="--begin") if begin else 0,
-            at=client.start_s(at, where="--at") if at else 0,
-        )  # fmt: skip
+        job = job_options.job_alone(client, machine, program, options, script=text)
         if machine:
             _tell_submitted(settings, client.submit(job, key=key))
         else:
@@ -153,12 +141,11 @@ def _submit_one(
 
 
 def _implementations(
-    machine: str, path: str, program: tuple[str, ...], script: str, limit: str | None,
-    options: dict[str, Any],
-) -> tuple[Implementation, ...]:  # fmt: skip
+    machine: str, path: str, program: tuple[str, ...], script: str, options: dict[str, Any]
+) -> tuple[Implementation, ...]:
     """Return the implementations in a file; raises `InvalidInput`, also for an option given twice."""
     job_options.refuse_with_machine(machine, "--implementations")
-    given = {"a command": program, "--script": script, "--for": limit, "--nodes": options["nodes"],
+    given = {"a command": program, "--script": script, "--for": options["limit"], "--nodes": options["nodes"],
              "--sizes": options["sizes"], "--shape": options["shape"]}  # fmt: skip
     for name, value in given.items():
         if value:
@@ -277,15 +264,9 @@ def _job_of_line(
     whole = [*said, *own, "--", *program]
     try:
         params = command.make_context(ctx.info_name, whole, parent=ctx.parent).params
-        job_options.wish_of(params["machine"], params["reservation"], params)
+        job_options.wish_of(params["machine"], params)
         job_options.refuse_alone("submit", params)
-        limit, begin, at = (params.pop(name) for name in ("limit", "begin", "at"))
-        machine, program_words = params.pop("machine"), params.pop("program")
-        read: Callable[[str], int] = client.time_s
-        return job_from(
-            machine, program_words, script="", limit=limit, options=params,
-            not_before=read(begin) if begin else 0, at=client.start_s(at) if at else 0,
-        )  # fmt: skip
+        return job_options.job_alone(client, params["machine"], params["program"], params)
     except (KalendsError, click.UsageError) as error:
         if isinstance(error, KalendsError):
             error.where = f"{where}: {shown(error.where)}" if error.where else where

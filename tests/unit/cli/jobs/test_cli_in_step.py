@@ -94,12 +94,7 @@ def test_what_is_said_of_parts_is_refused_for_one_machine(
 def test_all_parts_have_what_is_said_of_waiting_and_of_the_slots() -> None:
     ctx = submit.make_context("submit", [BOTH, "--for", "1h", "--wait-for-parts", "5m", "--keep-slots",
                                          "--part", "sdsc/onyx=./show", "--", "./solve"])  # fmt: skip
-    said = {
-        name: ctx.params[name]
-        for name in ctx.params
-        if name not in ("program", "machine", "limit", "script")
-    }
-    step = job_options.step_from(BOTH, ("./solve",), script="", limit="1h", options=said)
+    step = job_options.step_from(BOTH, ("./solve",), script="", options=ctx.params)
     assert step.job is not None
     for job in (step.job, step.jobs["sdsc/onyx"]):
         assert (job.parts_wait_s, job.keep_slot) == (300, True)
