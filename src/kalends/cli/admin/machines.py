@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,8 @@ from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.jobs import shown_jobs
 from kalends.contract.job_calls import NewPlan
+from kalends.core.limits import LISTING_MAX
+from kalends.core.number_ranges import numbers_in
 
 
 @server_command(
@@ -36,7 +39,8 @@ def nodes(
     Drained nodes finish their jobs. Jobs on failed nodes are ended, and run again on other nodes if their
     users allow it.
     """
-    numbers = shown_jobs.numbers_in(nodes, "NODES")
+    read = numbers_in(nodes, where="NODES", what="nodes", example="e.g. 0-3,7")
+    numbers = list(islice(read, LISTING_MAX + 1))
     with site_calls.client_at(settings, machine) as client:
         load = client.serve_nodes(machine, what, numbers, detail=reason)
     output.answer(settings, "machine", load, lambda: shown_jobs.machine_lines((load,)))

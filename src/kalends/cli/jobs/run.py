@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from kalends.client.client import Client
     from kalends.client.sync import SyncClient
     from kalends.contract.job_calls import JobView
-
-
-LOOK_EVERY_S: Final = 0.1
 
 
 @server_command(
@@ -144,7 +141,7 @@ async def _followed(
                     lost = f"{terminal.missed_bytes} bytes of output came too fast and were lost"
                     output.say(f"kalends: {lost}", error=True)
         if not view.end:
-            await heard.unless_told(asyncio.sleep(LOOK_EVERY_S))
+            await heard.unless_told(asyncio.sleep(shown_jobs.LOOK_EVERY_S))
             view = await client.job(view.machine, view.job)
     if view.attempt != shown:
         async for piece in client.follow_output(view.machine, view.job):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from kalends.cli.jobs.job_options import PartsTimes
     from kalends.client.client import Client
 
-LOOK_EVERY_S: Final = 0.1
 AWAY_S_MAX: Final = 300.0
 """Maximum time without an answer from a site; the output of that time is shown later."""
 
@@ -44,7 +43,7 @@ def run(settings: Settings, request: str, step: Step, booking: PartsTimes) -> in
                 request, step.job, step.jobs, **when._asdict(), wait_s=None
             )
             while view.state == "reserved" and len(view.parts) < _parts_in(view, step):
-                time.sleep(LOOK_EVERY_S)
+                time.sleep(shown_jobs.LOOK_EVERY_S)
                 view = client.show(view.id)
             sites = [site_calls.settings_at(settings, part.machine) for part in view.parts]
         except KeyboardInterrupt:
@@ -118,7 +117,7 @@ async def _pieces(client: Client, part: StepPart) -> AsyncIterator[bytes]:
         except Unavailable:
             if time.monotonic() > heard_s + AWAY_S_MAX:
                 raise
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(shown_jobs.LOOK_EVERY_S)
             continue
         heard_s = time.monotonic()
         offset = piece.offset + len(piece.data)

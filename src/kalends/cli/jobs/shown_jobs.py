@@ -16,7 +16,6 @@ from kalends.client.inputs import job_texts
 from kalends.client.inputs.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_text
 from kalends.core.durations import format_duration
-from kalends.core.errors import InvalidInput
 from kalends.core.number_ranges import numbers_text
 from kalends.core.run_times import clocks_agree
 
@@ -28,6 +27,7 @@ SIGNALLED: Final = 128
 """Base of the exit codes of programs ended by a signal, as in shells."""
 
 LOOK_EVERY_S: Final = 0.1
+"""Interval between queries for what is about to happen."""
 
 BEFORE_START: Final = ("held", "queued", "starting")
 
@@ -229,26 +229,6 @@ def news(before: JobView | None, job: JobView, zone: ZoneInfo) -> str:
     later = job.predicted.expected - before.predicted.expected
     moved = f"{format_duration(abs(later))} {'later' if later > 0 else 'earlier'}"
     return f"moved: {expected}, {moved}"
-
-
-def numbers_in(text: str, where: str) -> list[int]:
-    """Read ``0-3,7``; raises `InvalidInput` for anything else."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        ends = (first, last) if dash else (first, first)
-        if not all(end.isascii() and end.isdecimal() and len(end) <= 7 for end in ends):
-            raise InvalidInput(
-                f"{text!r} is not a list of nodes", where=where, remedy="write e.g. 0-3,7"
-            )
-        if int(ends[1]) < int(ends[0]):
-            raise InvalidInput(
-                f"{part.strip()!r} ends before it begins",
-                where=where,
-                remedy=f"write {ends[1]}-{ends[0]}",
-            )
-        found += range(int(ends[0]), int(ends[1]) + 1)
-    return found
 
 
 def _how_long(job: JobView) -> str:

@@ -6,6 +6,7 @@ Errors name the options of `kalends submit`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple, get_args
 
 from kalends.core.durations import parse_duration
@@ -22,6 +23,7 @@ from kalends.core.jobs import (
     Occasion,
 )
 from kalends.core.limits import JOB_INDICES_MAX
+from kalends.core.number_ranges import numbers_in
 
 
 class JobName(NamedTuple):
@@ -116,28 +118,15 @@ def job_named(text: str) -> JobName:
 
 def indices_in(text: str) -> tuple[int, ...]:
     """Read ``1-10,20``; raises `InvalidInput` for anything else."""
-    found: list[int] = []
-    for part in text.split(",") if text else []:
-        first, dash, last = part.partition("-")
-        first, last = first.strip(), last.strip() if dash else first.strip()
-        if not all(
-            each.isascii() and each.isdecimal() and len(each) < 10 for each in (first, last)
-        ):
-            raise InvalidInput(
-                f"{text!r} is not a list of indices", where="--array", remedy="write 1-10,20"
-            )
-        if int(last) < int(first):
-            raise InvalidInput(
-                f"{part.strip()!r} ends before it begins",
-                where="--array",
-                remedy=f"write {last}-{first}",
-            )
-        if int(last) - int(first) >= JOB_INDICES_MAX:
-            raise InvalidInput(
-                f"more than {JOB_INDICES_MAX} jobs", where="--array", remedy="submit several arrays"
-            )
-        found += range(int(first), int(last) + 1)
-    return tuple(found)
+    if not text:
+        return ()
+    read = numbers_in(text, where="--array", what="indices", example="1-10,20")
+    found = tuple(islice(read, JOB_INDICES_MAX + 1))
+    if len(found) > JOB_INDICES_MAX:
+        raise InvalidInput(
+            f"more than {JOB_INDICES_MAX} jobs", where="--array", remedy="submit several arrays"
+        )
+    return found
 
 
 def _seconds(text: str, where: str) -> int:

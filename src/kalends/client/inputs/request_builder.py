@@ -17,7 +17,7 @@ from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import align_up
-from kalends.core.requests import Request, TimePreference
+from kalends.core.requests import DAY_S, Request, TimePreference
 from kalends.core.scripts import ArgumentValue
 from kalends.core.times import check_time, format_time, parse_end, parse_time, parse_window
 
@@ -41,9 +41,6 @@ ArgumentValues = Mapping[str, ArgumentValue]
 
 Preferred: TypeAlias = "str | Sequence[str | Preference | TimePreference]"
 """Phrases such as ``mornings`` and ``fri -2``, parsed ones, or windows."""
-
-
-_DAY_S: Final = 86_400
 
 
 class RequestOptions(TypedDict, total=False):
@@ -239,7 +236,7 @@ def _from_text(
             duration=f"{length}s",
             at=None
             if at is None
-            else start_s(at, now_s=now_s, zone=zone, exact=length % _DAY_S != 0),
+            else start_s(at, now_s=now_s, zone=zone, exact=length % DAY_S != 0),
             not_before=after_s,
             not_after=None if before is None else _seconds(before, "window[1]", now_s, zone),
             now_s=now_s,
