@@ -20,7 +20,6 @@ from kalends.core.times import format_time
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
-    from kalends.contract.owner_calls import ReclaimView
 
 
 @server_command(
@@ -140,7 +139,7 @@ def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -
     if not view.exact:
         facts.append(("fewest", "perhaps not: there are too many reservations to try every choice"))
     lines += [f"  {name:8} {text}" for name, text in facts if text]
-    return [*lines, *(_reservations(view, zone, dry_run) or _named(view))]
+    return [*lines, *_reservations(view, zone, dry_run)]
 
 
 def _reservations(view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> list[str]:
@@ -159,12 +158,6 @@ def _reservations(view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> list[str]
     ]
     headings = ("RESERVATION", "USER", "UNITS", f"FROM ({zone.key})", "TO", "OUTCOME")
     return [f"  {line}" for line in output.rows(headings, rows, right=["UNITS"])]
-
-
-def _named(view: ReclaimView) -> list[str]:
-    """Return the ids by outcome, all that a site of an older version sends."""
-    groups = (("waiting", view.waiting), ("gone", view.gone), ("stay", view.spared))
-    return [f"  {name:8} {' '.join(map(short_id, rids))}" for name, rids in groups if rids]
 
 
 def _outcome(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> str:
