@@ -1,4 +1,4 @@
-"""Paths of sessions between servers, of members of virtual sites, and of their managers."""
+"""Paths of sessions and questions of servers, of members of virtual sites, and of their managers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from kalends.core.limits import NESTED_MAX
 
 SESSION_PATH: Final = "/v1/session"
 """The path of a broker's session with a site."""
+
+INQUIRE_PATH: Final = "/v1/inquire"
+START_PATH: Final = "/v1/start"
+"""The paths of sites' questions to brokers: what was decided, and whether a job may start."""
+
+PEERS_PATH: Final = "/v1/peers"
+VISITS_PATH: Final = "/v1/visits"
+"""The paths between sites: questions of what was decided, and agents' visits that are passed on."""
+
+OPENAPI_PATH: Final = "/v1/openapi.json"
+CALLS_PATH: Final = "/v1/calls"
+"""The paths of a server's description, and of a client's session."""
 
 MEMBERS_PATH: Final = "/v1/members"
 REFER_PATH: Final = "/v1/refer"

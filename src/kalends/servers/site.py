@@ -22,7 +22,7 @@ from kalends.batch.operations import JobOperations
 from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
 from kalends.contract import messages as m
-from kalends.contract.paths import SESSION_PATH
+from kalends.contract.paths import PEERS_PATH, SESSION_PATH, VISITS_PATH
 from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.contract.versions import KNOWN, ServerVersion, own_version
 from kalends.core.errors import KalendsError, Unavailable
@@ -36,9 +36,9 @@ from kalends.resource_servers.journal.site_store import SiteStore
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures
 from kalends.resource_servers.neighbours.broker_sessions import BrokerSessions
 from kalends.resource_servers.neighbours.near_visits import SOURCE as VISIT_SOURCE
-from kalends.resource_servers.neighbours.near_visits import VISITS_PATH, NearVisits
+from kalends.resource_servers.neighbours.near_visits import NearVisits
 from kalends.resource_servers.neighbours.peer_questions import SOURCE, PeerQuestions
-from kalends.resource_servers.neighbours.peers import PEERS_PATH, PeerCalls, peer_calls_of
+from kalends.resource_servers.neighbours.peers import PeerCalls, peer_calls_of
 from kalends.resource_servers.neighbours.relays import RelayCalls
 from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send

@@ -17,7 +17,7 @@ from aiohttp import WSCloseCode, web
 from multidict import CIMultiDict
 from yarl import URL
 
-from kalends.contract.paths import MEMBERS_PATH, SESSION_PATH, WHY_HEADER
+from kalends.contract.paths import MEMBERS_PATH, PEERS_PATH, SESSION_PATH, VISITS_PATH, WHY_HEADER
 from kalends.contract.versions import VERSION_HEADERS
 from kalends.core.errors import KalendsError, LimitExceeded, OutcomeUnknown, Unavailable
 from kalends.core.intervals import Moment
@@ -58,7 +58,7 @@ SILENT_S_MAX: Final = 600.0
 OPEN_TO_ALL: Final = ("healthz", "openapi.json")
 """How the addresses of calls end that prove nothing of their caller."""
 
-FOR_SERVERS: Final = (SESSION_PATH, "/v1/peers", "/v1/visits")
+FOR_SERVERS: Final = (SESSION_PATH, PEERS_PATH, VISITS_PATH)
 """How those end that other servers call: members see our certificate, and we must see that of who calls."""
 
 CALLS_MAX: Final = 500

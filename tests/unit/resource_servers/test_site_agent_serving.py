@@ -22,11 +22,11 @@ from kalends.agents.runs import Engine, RunOutcome, ScriptRun
 from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from kalends.contract import calls, codec, proofs
 from kalends.contract import messages as m
-from kalends.contract.paths import WAY_HEADER
+from kalends.contract.paths import VISITS_PATH, WAY_HEADER
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
-from kalends.resource_servers.neighbours.near_visits import VISIT_BYTES_MAX, VISITS_PATH
+from kalends.resource_servers.neighbours.near_visits import VISIT_BYTES_MAX
 from kalends.servers.site import build_site
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint

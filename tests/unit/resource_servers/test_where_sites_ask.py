@@ -19,8 +19,9 @@ from tests.protocol_support import rid as request_of
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.paths import INQUIRE_PATH
 from kalends.core.errors import RefusalCode
-from kalends.resource_servers.neighbours.peers import INQUIRE_PATH, PeerCalls
+from kalends.resource_servers.neighbours.peers import PeerCalls
 from kalends.serving.auth.addresses import AllowedAddresses
 from kalends.serving.auth.peer_auth import trust_in
 from kalends.serving.http.runner import tls_context

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.contract.paths import INQUIRE_PATH, START_PATH
 from kalends.core.errors import KalendsError, NotAllowed, Unavailable
 from kalends.serving.http.application import check_server
 from kalends.serving.http.connections import neighbourhood
@@ -22,8 +23,6 @@ from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
 from kalends.serving.pending_replies import Waiters, answer_to
 
-PATH: Final = "/v1/inquire"
-START_PATH: Final = "/v1/start"
 INQUIRE_BYTES_MAX: Final = 1024
 INQUIRE_S_MAX: Final = 10.0
 INQUIRIES_PER_S: Final = 500.0
@@ -53,7 +52,7 @@ class Inquiries:
 
     def routes(self) -> list[web.AbstractRouteDef]:
         return [
-            web.post(PATH, partial(self._respond, m.Inquire)),
+            web.post(INQUIRE_PATH, partial(self._respond, m.Inquire)),
             web.post(START_PATH, partial(self._respond, m.StartAsk)),
         ]
 

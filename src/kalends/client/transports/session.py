@@ -17,10 +17,9 @@ from kalends.client.transports.transport import ANSWER_BYTES_MAX, Access, error_
 from kalends.contract import codec
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Call, Operation, Reply
+from kalends.contract.paths import CALLS_PATH
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
-
-PATH = "/v1/calls"
 
 CALLS_IN_FLIGHT_MAX = limits.FRAME_MESSAGES_MAX // 2
 """Maximum calls in flight, because servers refuse more on one session; further calls wait here."""
@@ -69,7 +68,7 @@ class SessionTransport:
             if self._connection is None or self._connection.broken:
                 if self._connection is not None:
                     await self._connection.close()
-                self._connection = _Connection(await self.open_socket(PATH))
+                self._connection = _Connection(await self.open_socket(CALLS_PATH))
             return self._connection
 
 

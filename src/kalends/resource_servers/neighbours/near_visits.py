@@ -31,8 +31,6 @@ from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
 from kalends.serving.pending_replies import Waiters, answer_to
 
-VISITS_PATH: Final = "/v1/visits"
-
 VISIT_BYTES_MAX: Final = 1024 * 1024
 """The longest source, inbox, asks and starts together are half of it."""
 

@@ -16,6 +16,7 @@ import aiohttp
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.agreement import HeardVersions
+from kalends.contract.paths import INQUIRE_PATH, PEERS_PATH, START_PATH
 from kalends.contract.versions import OURS, ServerVersion
 from kalends.core.errors import KalendsError
 from kalends.core.features import Feature
@@ -25,10 +26,6 @@ from kalends.serving.auth.addresses import AllowedAddresses
 from kalends.serving.auth.peer_auth import trust_for
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
-
-INQUIRE_PATH: Final = "/v1/inquire"
-START_PATH: Final = "/v1/start"
-PEERS_PATH: Final = "/v1/peers"
 
 ANSWERED: Final[Mapping[type[m.Message], tuple[str, type[m.Message]]]] = {
     m.Inquire: (INQUIRE_PATH, m.Outcome),

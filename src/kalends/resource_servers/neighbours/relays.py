@@ -9,12 +9,12 @@ import aiohttp
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.agreement import HeardVersions
+from kalends.contract.paths import VISITS_PATH
 from kalends.contract.versions import ServerVersion
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.features import Feature
 from kalends.core.intervals import Moment
-from kalends.resource_servers.neighbours.near_visits import VISITS_PATH
 from kalends.resource_servers.participation.effects import Relay
 from kalends.resource_servers.participation.visits.visit_handler import RELAY_MS_MAX
 from kalends.rim.proxies import proxy_url

@@ -17,6 +17,7 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract.agreement import told
 from kalends.contract.calls import Role
+from kalends.contract.paths import CALLS_PATH, OPENAPI_PATH
 from kalends.contract.versions import ServerVersion, version_in
 from kalends.core.conversion import convert
 from kalends.core.errors import NotAuthenticated
@@ -29,7 +30,7 @@ from kalends.serving.clocks import Clock, SystemClock
 from kalends.serving.http import bodies, openapi
 from kalends.serving.http.connections import CONNECTIONS_MAX, Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler, whoami
-from kalends.serving.http.misdirected import OPENAPI_PATH, Misdirected
+from kalends.serving.http.misdirected import Misdirected
 from kalends.serving.http.problem_answers import (
     ANSWER_HEADERS,
     expected,
@@ -44,7 +45,6 @@ from kalends.serving.logs import Logger
 from kalends.serving.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from kalends.serving.metrics import NO_OPERATION, Metrics
 
-SESSIONS_PATH: Final = "/v1/calls"
 METRICS_PATH: Final = "/metrics"
 
 CLOSE_S_MAX: Final = 2.0
@@ -107,7 +107,7 @@ def build_application(
     document = _fixed(openapi.document(role, name, version.number, authenticator), codec.JSON)
     application.router.add_get(OPENAPI_PATH, document, allow_head=False)
     application.router.add_get(METRICS_PATH, _metrics(dispatcher.metrics), allow_head=False)
-    application.router.add_get(SESSIONS_PATH, _sessions(server), allow_head=False)
+    application.router.add_get(CALLS_PATH, _sessions(server), allow_head=False)
     for route in routes:
         if isinstance(route, web.RouteDef):
             route.kwargs.setdefault("expect_handler", expected)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kalends.contract.calls import OPERATIONS, Operation, Role
+from kalends.contract.paths import OPENAPI_PATH
 from kalends.core.errors import NotFound
-
-OPENAPI_PATH: Final = "/v1/openapi.json"
 
 
 class Misdirected(NamedTuple):

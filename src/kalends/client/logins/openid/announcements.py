@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from kalends.client.logins.openid.endpoints import OPENID_PATH, decoded
 from kalends.client.logins.openid.exchange import Exchange
+from kalends.contract.paths import OPENAPI_PATH
 from kalends.core.errors import NotFound
-
-DESCRIPTION_PATH: Final = "/v1/openapi.json"
 
 
 class AnnouncedProvider(msgspec.Struct, frozen=True):
@@ -45,7 +42,7 @@ class _Description(msgspec.Struct, frozen=True):
 
 async def ways_into(server: str, exchange: Exchange) -> WaysIn:
     """Return how a server identifies callers; raises `NotFound`, `Unavailable` and `InvalidInput`."""
-    where = server.rstrip("/") + DESCRIPTION_PATH
+    where = server.rstrip("/") + OPENAPI_PATH
     try:
         content = await exchange.fetched(where)
     except NotFound as error:
