@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -18,7 +17,7 @@ from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, Output
 from kalends.batch.shepherds.visitors import ATTACHED_MAX
 from kalends.core.errors import Conflict, NotAllowed, NotFound
-from tests.processes.job_room import PATIENCE_S, JobRoom, job_room
+from tests.processes.job_room import PATIENCE_S, JobRoom
 from tests.processes.servers import until
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done'
@@ -42,12 +41,6 @@ socket.send_fds(line, [b"t"], [1])
 line.recv(1)
 """
 """Hands its terminal to whoever listens, and ends when that one has hung up."""
-
-
-@pytest.fixture
-async def room() -> AsyncIterator[JobRoom]:
-    async with job_room() as opened:
-        yield opened
 
 
 class Seat:
