@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
+
 import pytest
-from tests.protocol_broker import Broker
+from tests.protocol_broker import Broker, new_register
 from tests.reclaim_world import ReclaimWorld
+
+
+@pytest.fixture
+def register() -> Connection:
+    return new_register()
 
 
 @pytest.fixture

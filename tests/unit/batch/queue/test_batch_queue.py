@@ -682,25 +682,28 @@ def test_a_policy_that_takes_too_long_is_disabled_for_good_and_no_job_is_lost() 
     assert calls > told, "it decides again"
 
 
-def test_a_policy_that_leaves_jobs_waiting_on_an_empty_machine_for_ever_is_disabled() -> None:
-    terms = f.Terms(machine="pool:4", policy="erring_policies:Idle")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
+def decided_by(policy: str, limit_s: int = 60) -> BatchQueue:
+    """A queue of four nodes with a job of three, which such a policy has seen."""
+    queue = BatchQueue("lab/box", f.Terms(machine="pool:4", policy=policy), 1_000)
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=limit_s, command=("true",))
     queue.submit(ANN, job, "the-key", 1_000)
+    return queue
+
+
+def test_a_policy_that_leaves_jobs_waiting_on_an_empty_machine_for_ever_is_disabled() -> None:
+    queue = decided_by("erring_policies:Idle")
     assert queue.fault == (
         "policy erring_policies:Idle: 1 jobs were never started, the first is job 1 "
         "(a policy must start every job that fits on the empty cluster)"
     )
     assert queue.job(1).nodes == (0, 1, 2)
+    terms = f.Terms(machine="pool:4", policy="erring_policies:Idle")
     again = BatchQueue("lab/box", terms, 1_000, queue.take_effects().entries)
     assert (again.fault, again.job(1).nodes) == (queue.fault, (0, 1, 2))
 
 
 def test_a_policy_may_leave_the_machine_empty_until_it_wants_to_look_again() -> None:
-    terms = f.Terms(machine="pool:4", policy="hostile_policies:AtFullHours")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
-    queue.submit(ANN, job, "the-key", 1_000)
+    queue = decided_by("hostile_policies:AtFullHours")
     assert (queue.fault, queue.job(1).phase) == ("", "queued")
     queue.advance(3_600)
     assert queue.job(1).nodes == (0, 1, 2)
@@ -725,10 +728,7 @@ def test_a_class_that_is_no_policy_is_disabled_before_any_job_waits(
 
 
 def test_a_policy_that_changes_a_job_is_told_its_own_line_and_the_job() -> None:
-    terms = f.Terms(machine="pool:4", policy="erring_policies:ChangesLimits")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=1, command=("true",))
-    queue.submit(ANN, job, "the-key", 1_000)
+    queue = decided_by("erring_policies:ChangesLimits", limit_s=1)
     path = Path(erring_policies.__file__)
     line = path.read_text().splitlines().index("            job.until_s = 1") + 1
     said = f"schedule raised AttributeError: changes until_s of job 1 ({path}:{line})"
@@ -736,10 +736,7 @@ def test_a_policy_that_changes_a_job_is_told_its_own_line_and_the_job() -> None:
 
 
 def test_what_a_policy_of_the_owners_own_has_decided_is_stored_and_read_again() -> None:
-    terms = f.Terms(machine="pool:4", policy="kalends.scheduling.policies.ordered.fcfs:Fcfs")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
-    queue.submit(ANN, job, "the-key", 1_000)
+    queue = decided_by("kalends.scheduling.policies.ordered.fcfs:Fcfs")
     fact = queue.take_effects().entries[-1].fact
     assert isinstance(fact, f.Decided)
     assert fact.passes == ((f.Allotment(1, 3),),)

@@ -120,6 +120,7 @@ def in_line(broker: Broker, **asked: Patience) -> str:
     broker.sent()
     broker.receive("here", yes(rid, 12, att=2))
     broker.receive("there", no(rid, att=2, ahead=3))
+    broker.sent()
     assert broker.case(rid).phase == "holding"
     return rid
 
@@ -197,7 +198,6 @@ def test_who_does_not_wait_shows_nothing_of_the_kind(broker: Broker) -> None:
 
 def test_a_grant_completes_what_is_held(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("there", grant(rid, 22))
     (to_here, to_there) = of_kind(broker, m.Prepare)
     assert to_here[0] == "here"
@@ -212,7 +212,6 @@ def test_a_grant_completes_what_is_held(broker: Broker) -> None:
 def test_the_visit_is_repeated_where_it_waits_and_the_hold_renewed_where_it_holds() -> None:
     broker = Broker()
     rid = in_line(broker)
-    broker.sent()
     broker.advance(RESEND_EVERY_MS_MAX * 2)
     kinds = set(broker.kinds())
     assert kinds == {("there", "Visit"), ("here", "Renew")}
@@ -238,7 +237,6 @@ def test_who_has_waited_for_too_long_is_told_what_it_waited_for(broker: Broker) 
 
 def test_a_site_that_has_started_again_is_asked_for_the_place_anew(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("there", hello("there", epoch=2))
     assert [visit.rid for visit in visits(broker)] == [rid]
 
@@ -266,7 +264,6 @@ def test_who_may_start_at_other_times_looks_again_when_it_is_locked(broker: Brok
 
 def test_a_cancelled_wait_leaves_the_line(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.release(rid, 2)
     assert broker.answers[2].state == "cancelled"
     assert {("here", "Decide"), ("there", "Decide")} == set(broker.kinds())
@@ -321,7 +318,6 @@ def test_who_has_no_patience_asks_without_waiting(broker: Broker) -> None:
 
 def test_a_recall_is_answered_by_giving_back_while_not_all_is_held(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("here", m.Recall(rid=rid, att=2, left_ms=3_000))
     assert of_kind(broker, m.Give) == [("here", m.Give(rid=rid, att=2, hold_ids=(12,)))]
     assert "keeps its place in the queue" in broker.case(rid).record.trail[-1].detail
@@ -333,7 +329,6 @@ def test_a_recall_is_answered_by_giving_back_while_not_all_is_held(broker: Broke
 
 def test_a_recall_that_was_lost_is_heard_with_the_renewal(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     renewed = m.Renewed(rid=rid, att=2, epoch=1, kept=(12,), recall_ms=2_000)
     broker.receive("here", renewed)
     assert of_kind(broker, m.Give) == [("here", m.Give(rid=rid, att=2, hold_ids=(12,)))]
@@ -350,14 +345,12 @@ def test_a_recall_of_what_is_being_promised_is_not_answered(broker: Broker) -> N
 
 def test_a_recall_of_an_older_attempt_is_not_answered(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("here", m.Recall(rid=rid, att=1, left_ms=3_000))
     assert not broker.sent()
 
 
 def test_a_hold_that_is_taken_back_while_it_waits_elsewhere_is_waited_for(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("here", m.Renewed(rid=rid, att=2, epoch=1, lost=(12,)))
     assert [visit.att for visit in visits(broker)] == [2]
     broker.receive("there", grant(rid, 22))

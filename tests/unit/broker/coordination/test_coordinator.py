@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
+
 import pytest
 from msgspec import structs
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
@@ -492,8 +494,7 @@ def test_open_requests_of_a_user_are_limited_and_a_draining_broker_takes_none() 
         broker.submit(5, key="a-fourth-key")
 
 
-def test_two_replicas_with_one_key_make_one_request() -> None:
-    register = new_register()
+def test_two_replicas_with_one_key_make_one_request(register: Connection) -> None:
     one = Broker(register)
     two = Broker(register, name="b", at_once=False, open_per_user_max=1)
     rid = one.submit()
@@ -506,8 +507,7 @@ def test_two_replicas_with_one_key_make_one_request() -> None:
     assert two.submit(8, key="another-key")
 
 
-def test_another_body_under_the_key_of_another_replica_is_refused() -> None:
-    register = new_register()
+def test_another_body_under_the_key_of_another_replica_is_refused(register: Connection) -> None:
     Broker(register).submit()
     two = Broker(register, name="b")
     two.submit(7, digest="another")
@@ -534,8 +534,7 @@ def test_a_request_that_a_site_asked_about_before_it_was_written_is_given_up() -
 # Take-over
 
 
-def test_a_replica_that_takes_over_ends_the_attempt_of_the_one_before() -> None:
-    register = new_register()
+def test_a_replica_that_takes_over_ends_the_attempt_of_the_one_before(register: Connection) -> None:
     gone, heir = Broker(register), Broker(register, name="b")
     rid = gone.submit()
     heir.adopt(rid)
@@ -550,8 +549,7 @@ def test_a_replica_that_takes_over_ends_the_attempt_of_the_one_before() -> None:
     assert heir.row(rid).owner == "b:1"
 
 
-def test_a_replica_that_was_taken_over_finds_out_before_it_asks_again() -> None:
-    register = new_register()
+def test_a_replica_that_was_taken_over_finds_out_before_it_asks_again(register: Connection) -> None:
     gone, heir = Broker(register), Broker(register, name="b")
     rid = gone.submit()
     heir.adopt(rid)
@@ -559,8 +557,7 @@ def test_a_replica_that_was_taken_over_finds_out_before_it_asks_again() -> None:
     assert not gone.coordinator.cases
 
 
-def test_only_one_of_two_heirs_takes_over() -> None:
-    register = new_register()
+def test_only_one_of_two_heirs_takes_over(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     heirs = [Broker(register, name=name, at_once=False) for name in "bc"]
@@ -571,8 +568,7 @@ def test_only_one_of_two_heirs_takes_over() -> None:
     assert [len(heir.coordinator.cases) for heir in heirs] == [1, 0]
 
 
-def test_a_commit_that_was_not_told_is_told_by_the_heir() -> None:
-    register = new_register()
+def test_a_commit_that_was_not_told_is_told_by_the_heir(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     gone.visited(rid)
@@ -588,8 +584,7 @@ def test_a_commit_that_was_not_told_is_told_by_the_heir() -> None:
     assert not heir.coordinator.cases
 
 
-def test_an_heir_that_comes_too_late_leaves_it() -> None:
-    register = new_register()
+def test_an_heir_that_comes_too_late_leaves_it(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     gone.visited(rid)
@@ -600,8 +595,7 @@ def test_an_heir_that_comes_too_late_leaves_it() -> None:
     assert not heir.coordinator.cases
 
 
-def test_a_hold_is_kept_by_the_heir() -> None:
-    register = new_register()
+def test_a_hold_is_kept_by_the_heir(register: Connection) -> None:
     gone, heir = Broker(register), Broker(register, name="b")
     rid = hold(gone)
     heir.lock(rid, 2)
@@ -638,9 +632,9 @@ def test_a_request_that_was_looked_for_is_looked_for_again_by_the_heir() -> None
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_a_site_in_doubt_hears_pending_while_the_owner_lives_else_the_asked_takes_over(
+    register: Connection,
     alive: bool,
 ) -> None:
-    register = new_register()
     owner = Broker(register)
     rid = owner.submit()
     asked = Broker(register, name="b", alive=frozenset({"a:1"}) if alive else frozenset())
@@ -814,8 +808,7 @@ def test_what_is_not_reserved_cannot_be_cancelled(broker: Broker) -> None:
         broker.cancel(rid, 2)
 
 
-def test_a_cancel_of_what_another_replica_has_cancelled_goes_along() -> None:
-    register = new_register()
+def test_a_cancel_of_what_another_replica_has_cancelled_goes_along(register: Connection) -> None:
     one, two = Broker(register), Broker(register, name="b")
     rid = one.reserve()
     record = two.row(rid)
@@ -826,8 +819,7 @@ def test_a_cancel_of_what_another_replica_has_cancelled_goes_along() -> None:
     assert two.answers[3].state == "cancelled"
 
 
-def test_a_cancel_that_an_heir_takes_over_is_carried_out_and_joined() -> None:
-    register = new_register()
+def test_a_cancel_that_an_heir_takes_over_is_carried_out_and_joined(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.reserve()
     gone.cancel(rid, 2)
@@ -872,8 +864,7 @@ def test_a_change_of_what_was_cancelled_meanwhile_fails_and_was_never_told(broke
     assert [event.kind for event in broker.row(new).trail] == ["failed"]
 
 
-def test_a_cancel_of_what_was_changed_meanwhile_says_so() -> None:
-    register = new_register()
+def test_a_cancel_of_what_was_changed_meanwhile_says_so(register: Connection) -> None:
     one, two = Broker(register), Broker(register, name="b")
     old = one.reserve()
     record = two.row(old)
@@ -932,8 +923,7 @@ def test_brokers_are_named_in_every_visit(broker: Broker) -> None:
 # What another replica does meanwhile
 
 
-def test_a_cancel_while_a_take_over_is_refused_is_carried_out() -> None:
-    register = new_register()
+def test_a_cancel_while_a_take_over_is_refused_is_carried_out(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     gone.visited(rid)
