@@ -32,8 +32,8 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.identifiers import request_id
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
+from kalends.serving.auth.keys import write_key_pair
+from tests.support import tokens
 from tests.support.ports import free_urls
 
 from .facility import CAPACITY, Facility, Keys, broker_text, make_facility, site_text, write
@@ -413,13 +413,9 @@ async def test_with_tokens_everyone_sees_their_own_requests_and_auditors_all(
     )
     text = broker_text(broker_url, {"site0": site_url}, keys=keys)
     broker = Server("broker1", write(tmp_path / "broker1.toml", text), broker_url)
-    issuer = load_private_key(tmp_path / "people")
 
     def token(user: str, *scopes: str) -> str:
-        return mint(
-            issuer, user=user, groups=(), audience=("broker",), scopes=scopes, issuer="",
-            lifetime_s=600, now_s=int(time.time()),
-        )  # fmt: skip
+        return tokens.token(tmp_path / "people", user, ("broker",), scopes)
 
     async with (
         running(site, broker),

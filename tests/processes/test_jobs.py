@@ -15,7 +15,7 @@ from kalends.contract.job_calls import ReservedRow
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 
 from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, laboratories, laboratory
-from .servers import until
+from .servers import is_true, until
 from .test_reserved_jobs import booking_with
 
 __all__ = ["laboratory"]
@@ -138,7 +138,7 @@ async def test_an_array_is_held_released_and_ended_as_one(laboratory: Laboratory
         array = laboratory.job("echo $KALENDS_INDEX >> marks; sleep 60", indices=tuple(range(600)))
         made = await client.submit(array)
         first, last = made.job.job, made.job.job + made.count - 1
-        await until(lambda: _is(laboratory.marked().total() == 4), "four run")
+        await until(lambda: is_true(laboratory.marked().total() == 4), "four run")
         await client.hold_job(MACHINE, last, array=True)
         assert (await client.job(MACHINE, first)).phase == "running"
         assert (await client.job(MACHINE, first + 4)).reasons == ("held by its user",)
@@ -161,7 +161,7 @@ async def test_jobs_outlive_the_site_and_are_taken_over_by_the_next_one(
         short = (await client.submit(laboratory.marking(0.2))).job.job
         queued = (await client.submit(laboratory.marking(0, nodes=4))).job.job
         await until(
-            lambda: _is(laboratory.marked()[f"begin {short}"] and laboratory.marked()[f"begin {long}"]),
+            lambda: is_true(laboratory.marked()[f"begin {short}"] and laboratory.marked()[f"begin {long}"]),
             "both have begun",
         )  # fmt: skip
     await laboratory.site.kill()
@@ -237,10 +237,6 @@ async def test_a_reservation_that_has_begun_is_charged_used_or_not(
         await laboratory.site.kill()
         await laboratory.site.start()
         assert await charged() == (row,)
-
-
-async def _is(true: object) -> bool:
-    return bool(true)
 
 
 async def test_what_each_start_of_a_job_has_written_can_be_read(laboratory: Laboratory) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import pytest
 from serving_support import ManualClock
+from tests.support.bookings import booking
 
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
@@ -17,7 +18,6 @@ from kalends.broker.searches.site_queries import SiteQueries
 from kalends.calendars import (
     AccessList,
     AccessRule,
-    Booking,
     Limit,
     Limits,
     OwnerRules,
@@ -98,9 +98,8 @@ class Site:
     def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
         """Hours from now."""
         self.calendars[name].book(
-            Booking(
-                id=next(self.ids), start=T0 + start * H, end=T0 + end * H, units=units,
-                state="locked", holder=holder, reservation="r", expires_ms=None,
+            booking(
+                next(self.ids), T0 + start * H, T0 + end * H, units=units, state="locked", holder=holder
             )
         )  # fmt: skip
 
