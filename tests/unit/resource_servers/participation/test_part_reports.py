@@ -77,8 +77,8 @@ def news(job: int = 7, why: str = "") -> m.PartNews:
     return m.PartNews(rid=rid(1), att=1, machine=POOL, job=job, failed=bool(why), detail=why)
 
 
-def test_where_no_jobs_run_a_slot_for_one_is_refused(site: Site) -> None:
-    (sent,) = site.receive(visit()).sends
+def test_where_no_jobs_run_a_slot_for_one_is_refused() -> None:
+    (sent,) = Site().receive(visit()).sends
     assert isinstance(sent.message, m.Visited)
     assert sent.message.refusals == (
         Refusal(where=POOL, code=RefusalCode.NO_PLACE, detail="no jobs run there"),
