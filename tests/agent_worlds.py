@@ -12,10 +12,11 @@ from kalends.agents.world.offers import Offer, offers
 from kalends.agents.world.views import choose_arguments
 from kalends.agents.world.visible_calendar import Shown, look
 from kalends.agents.world.zones import zones_of
-from kalends.calendars import Booking, ResourceCalendar, open_access
+from kalends.calendars import ResourceCalendar, open_access
 from kalends.core.principals import Principal
 from kalends.core.resources import AttributeValue, ResourceInfo
 from kalends.core.scripts import Ask, Starts
+from tests.support.bookings import booking
 
 ADA = Principal(user="ada")
 DAY_S = 86_400
@@ -51,17 +52,11 @@ def calendar(
     made = ResourceCalendar(info, open_access())
     for number, slot in enumerate(taken, start=1):
         made.book(
-            Booking(
-                id=number,
-                start=slot.start,
-                end=slot.end,
-                units=slot.units,
-                state="locked",
-                holder=slot.holder,
+            booking(
+                number, slot.start, slot.end, units=slot.units, state="locked", holder=slot.holder,
                 reservation=f"r{number}",
-                expires_ms=None,
             )
-        )
+        )  # fmt: skip
     return made
 
 

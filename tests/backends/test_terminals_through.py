@@ -60,8 +60,7 @@ async def test_a_shell_in_a_slot_has_this_terminal_and_can_be_left_and_come_back
         await ann.sees(b"ready\r\n")
         ann.type(b"one\n")
         await ann.sees(b"<one>\r\n")
-        ann.type(b"\x1c")
-        assert await ann.left() == 0
+        assert await ann.leaves_by(b"\x1c") == 0
     async with centre.client() as client:
         (job,) = (await client.jobs(CLUSTER)).jobs
     words = ("attach", f"{CLUSTER}/{job.job}")
@@ -69,8 +68,7 @@ async def test_a_shell_in_a_slot_has_this_terminal_and_can_be_left_and_come_back
         await ann.sees(b"<one>\r\n")
         ann.type(b"two\n")
         await ann.sees(b"<two>\r\n")
-        ann.type(b"\x04")
-        assert await ann.left() == 5
+        assert await ann.leaves_by(b"\x04") == 5
         assert ann.restored()
     assert await centre.ours() == []
 
@@ -95,8 +93,7 @@ async def test_keys_windows_and_lost_lines_are_as_on_the_sites_own_host(
             line.cut()
             ann.type(b"\n")
             await ann.sees(b"33 99")
-            ann.type(b"end\n")
-            assert await ann.left() == 6
+            assert await ann.leaves_by(b"end\n") == 6
 
 
 async def test_every_byte_goes_through_pipes_and_partial_lines_come_at_once(

@@ -15,8 +15,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import aiohttp
 import msgpack
 import msgspec
+from aiohttp import WSMsgType
 
 from kalends.core.errors import Problem
 from kalends.serving.auth.keys import load_private_key, write_key_pair
@@ -248,6 +250,15 @@ class Facility:
             pem = (self.directory / "people").read_text().splitlines()
             texts += [line for line in pem if line and "-----" not in line]
         return texts
+
+
+async def closing(socket: aiohttp.ClientWebSocketResponse[bool]) -> tuple[int, str]:
+    """The code and the reason with which the server closes; what it says before is left aside."""
+    while True:
+        message = await socket.receive()
+        if message.type is WSMsgType.CLOSE:
+            return message.data, message.extra
+        assert message.type is WSMsgType.BINARY, message
 
 
 def check_answer(facility: Facility, answer: Answer, sent: Mapping[str, str]) -> None:

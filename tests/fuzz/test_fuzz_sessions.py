@@ -15,7 +15,7 @@ import aiohttp
 import msgpack
 import pytest
 from aiohttp import WSCloseCode, WSMsgType
-from fuzz_servers import Facility, Server, check_answer
+from fuzz_servers import Facility, Server, check_answer, closing
 from fuzz_values import SCRAPS, VALUES, mutated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -90,15 +90,6 @@ def line(socket: aiohttp.ClientWebSocketResponse) -> asyncio.Transport:
     """What the session's bytes go over, for bytes that no client library would send."""
     writer: asyncio.Transport = socket._writer.transport
     return writer
-
-
-async def closing(socket: aiohttp.ClientWebSocketResponse) -> tuple[int, str]:
-    """The code and the reason with which the server closes; what it says before is left aside."""
-    while True:
-        message = await socket.receive()
-        if message.type is WSMsgType.CLOSE:
-            return message.data, message.extra
-        assert message.type is WSMsgType.BINARY, message
 
 
 def close_after(

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import msgpack
 import pytest
-from aiohttp import WSCloseCode, WSMsgType
-from fuzz_servers import Facility, Server
+from aiohttp import WSCloseCode
+from fuzz_servers import Facility, Server, closing
 from fuzz_values import SCRAPS, VALUES, mutated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -97,15 +97,6 @@ def at_terminals(place: Facility, talk: Talk, user: str = "anna") -> Any:
             return await talk(socket)
 
     return asyncio.run(run())
-
-
-async def closing(socket: aiohttp.ClientWebSocketResponse[bool]) -> tuple[int, str]:
-    """The code and reason with which the server closes; what it says before is left aside."""
-    while True:
-        message = await socket.receive()
-        if message.type is WSMsgType.CLOSE:
-            return message.data, message.extra
-        assert message.type is WSMsgType.BINARY, message
 
 
 def close_after(place: Facility, *frames: Any) -> tuple[int, str]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,9 +16,9 @@ import pytest
 import kalends
 from kalends.contract.job_calls import JobView
 from kalends.core.jobs import JobRequest
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
+from kalends.serving.auth.keys import write_key_pair
 from tests.support.ports import free_urls
+from tests.support.tokens import token
 
 from .facility import write
 from .servers import Server, until
@@ -90,10 +89,7 @@ reserved_credits = 20
     ) -> str:
         """A token for the site, which is keyed."""
         assert self._signer is not None
-        return mint(
-            load_private_key(self._signer), user=user, groups=(), audience=("lab",), scopes=scopes,
-            issuer="", lifetime_s=lifetime_s, now_s=int(time.time()),
-        )  # fmt: skip
+        return token(self._signer, user, ("lab",), scopes, lifetime_s=lifetime_s)
 
     def job(self, text: str, **more: Any) -> JobRequest:
         fields = {"limit_s": 60, "command": ("/bin/sh", "-c", text), **more}

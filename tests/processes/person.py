@@ -81,6 +81,11 @@ class Person:
         first, end, self.seen = self.seen.partition(b"\n")
         return first + end
 
+    async def leaves_by(self, keys: bytes) -> int:
+        """Type the keys that end it, and return as `left`."""
+        self.type(keys)
+        return await self.left()
+
     async def left(self) -> int:
         """Wait for the end of the command; return its exit code."""
         async with asyncio.timeout(PATIENCE_S):

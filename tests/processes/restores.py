@@ -56,7 +56,7 @@ class Restores:
 
     async def backup(self, site: Server, chance: random.Random) -> None:
         """A backup that was made of the running site is put back, as the owners' page says."""
-        store = _store(site)
+        store = store_of(site)
         copy = store.with_name(f"{site.name}.backup")
         async with self._one:
             await _succeeds("admin", "backup", store, copy)
@@ -185,7 +185,7 @@ async def _image(*servers: Server) -> AsyncIterator[Callable[[], None]]:
 
     What is yielded puts it back.
     """
-    store = _store(servers[0])
+    store = store_of(servers[0])
     image = store.with_name(f"{store.stem}.image")
     image.mkdir()
     for server in servers:
@@ -233,7 +233,7 @@ def _files(store: Path) -> list[Path]:
     return sorted(store.parent.glob(f"{store.name}*"))
 
 
-def _store(server: Server) -> Path:
+def store_of(server: Server) -> Path:
     name = "broker" if server.name.startswith("broker") else server.name
     return server.configuration.with_name(f"{name}.sqlite")
 

@@ -148,6 +148,10 @@ class Server:
         return self.configuration.with_suffix(".log")
 
 
+async def is_true(what: object) -> bool:
+    return bool(what)
+
+
 async def until(
     holds: Callable[[], Awaitable[T]],
     what: str,

@@ -7,7 +7,8 @@ import os
 import signal
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import aiohttp
@@ -31,8 +32,8 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.identifiers import request_id
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
+from kalends.serving.auth.keys import write_key_pair
+from tests.support import tokens
 from tests.support.ports import free_urls
 
 from .facility import CAPACITY, Facility, Keys, broker_text, make_facility, site_text, write
@@ -53,6 +54,20 @@ async def connected(client: kalends.Client, count: int = 3) -> None:
         return len((await client.resources()).resources) == count
 
     await until(has_all, f"{count} resources")
+
+
+@asynccontextmanager
+async def at_a_broker(
+    folder: Path, sites: int = 3, backoff: Backoff | None = None
+) -> AsyncIterator[tuple[Facility, kalends.Client]]:
+    """A facility with one broker, and anna, who is connected to it once it has heard of all sites."""
+    facility = make_facility(folder, sites=sites, replicas=1)
+    async with (
+        running(*facility.servers),
+        kalends.connect(facility.brokers[0].url, user="anna", backoff=backoff) as c,
+    ):
+        await connected(c, sites)
+        yield facility, c
 
 
 async def site_claims(facility: Facility) -> list[calls.AuditClaim]:
@@ -85,12 +100,7 @@ async def settled(facility: Facility) -> list[calls.AuditClaim]:
 async def test_a_reservation_is_made_moved_resized_and_cancelled_on_all_its_sites(
     tmp_path: Path,
 ) -> None:
-    facility = make_facility(tmp_path, replicas=1)
-    async with (
-        running(*facility.servers),
-        kalends.connect(facility.brokers[0].url, user="anna") as c,
-    ):
-        await connected(c)
+    async with at_a_broker(tmp_path) as (facility, c):
         start = tomorrow()
         found = await c.find(ALL_THREE, duration="1h", at=start)
         assert [each.start for each in found.candidates] == [start]
@@ -124,12 +134,7 @@ async def test_a_reservation_is_made_moved_resized_and_cancelled_on_all_its_site
 
 
 async def test_a_refused_change_leaves_the_old_reservation_as_it_was(tmp_path: Path) -> None:
-    facility = make_facility(tmp_path, sites=2, replicas=1)
-    async with (
-        running(*facility.servers),
-        kalends.connect(facility.brokers[0].url, user="anna") as c,
-    ):
-        await connected(c, 2)
+    async with at_a_broker(tmp_path, sites=2) as (_, c):
         start = tomorrow()
         both = "site0/cluster + site1/cluster"
         mine = await c.book(both, duration="1h", at=start)
@@ -148,12 +153,7 @@ async def test_a_refused_change_leaves_the_old_reservation_as_it_was(tmp_path: P
 async def test_a_hold_can_be_locked_or_released_and_what_is_done_twice_says_the_same(
     tmp_path: Path,
 ) -> None:
-    facility = make_facility(tmp_path, sites=2, replicas=1)
-    async with (
-        running(*facility.servers),
-        kalends.connect(facility.brokers[0].url, user="anna") as c,
-    ):
-        await connected(c, 2)
+    async with at_a_broker(tmp_path, sites=2) as (_, c):
         start = tomorrow()
         both = "site0/cluster + site1/cluster"
         hold = await c.hold(both, duration="1h", at=start)
@@ -341,12 +341,7 @@ async def test_one_replica_is_served_by_one_process(tmp_path: Path) -> None:
 async def test_without_a_site_nothing_is_booked_there_and_it_is_used_again_when_it_is_back(
     tmp_path: Path,
 ) -> None:
-    facility = make_facility(tmp_path, replicas=1)
-    async with (
-        running(*facility.servers),
-        kalends.connect(facility.brokers[0].url, user="anna", backoff=ONCE) as c,
-    ):
-        await connected(c)
+    async with at_a_broker(tmp_path, backoff=ONCE) as (facility, c):
         start = tomorrow()
         await facility.sites[2].kill()
 
@@ -418,13 +413,9 @@ async def test_with_tokens_everyone_sees_their_own_requests_and_auditors_all(
     )
     text = broker_text(broker_url, {"site0": site_url}, keys=keys)
     broker = Server("broker1", write(tmp_path / "broker1.toml", text), broker_url)
-    issuer = load_private_key(tmp_path / "people")
 
     def token(user: str, *scopes: str) -> str:
-        return mint(
-            issuer, user=user, groups=(), audience=("broker",), scopes=scopes, issuer="",
-            lifetime_s=600, now_s=int(time.time()),
-        )  # fmt: skip
+        return tokens.token(tmp_path / "people", user, ("broker",), scopes)
 
     async with (
         running(site, broker),
@@ -452,12 +443,7 @@ async def test_with_tokens_everyone_sees_their_own_requests_and_auditors_all(
 async def test_a_drained_broker_refuses_new_requests_and_keeps_its_promises(
     tmp_path: Path,
 ) -> None:
-    facility = make_facility(tmp_path, sites=1, replicas=1)
-    async with (
-        running(*facility.servers),
-        kalends.connect(facility.brokers[0].url, user="anna", backoff=ONCE) as c,
-    ):
-        await connected(c, 1)
+    async with at_a_broker(tmp_path, sites=1, backoff=ONCE) as (_, c):
         start = tomorrow()
         hold = await c.hold("site0/cluster", duration="1h", at=start)
         assert (await c.drain()).status == "draining"
@@ -469,12 +455,7 @@ async def test_a_drained_broker_refuses_new_requests_and_keeps_its_promises(
 
 
 async def test_what_cannot_be_booked_is_refused_with_the_reason(tmp_path: Path) -> None:
-    facility = make_facility(tmp_path, sites=1, replicas=1)
-    async with (
-        running(*facility.servers),
-        kalends.connect(facility.brokers[0].url, user="anna") as c,
-    ):
-        await connected(c, 1)
+    async with at_a_broker(tmp_path, sites=1) as (facility, c):
         start = tomorrow()
         expected: list[tuple[str, int, type[KalendsError]]] = [
             ("site0/nothing", start, NotFound),

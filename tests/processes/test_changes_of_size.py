@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,7 +11,7 @@ from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked, Main
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.watch import Wanted
 from kalends.core.errors import Conflict
-from tests.processes.job_room import JobRoom, job_room
+from tests.processes.job_room import JobRoom
 
 PROGRAM = """#!{python}
 import json, os, socket, sys
@@ -39,28 +38,31 @@ for each in heard:
 """
 
 
-@pytest.fixture
-async def room() -> AsyncIterator[JobRoom]:
-    async with job_room() as opened:
-        yield opened
-
-
-def malleable(room: JobRoom, name: str, body: str) -> JobOrder:
+def malleable(room: JobRoom, body: str) -> JobOrder:
     return room.order(
-        name, script=PROGRAM.format(python="/usr/bin/env python3", body=body), output="said",
+        "1.1", script=PROGRAM.format(python="/usr/bin/env python3", body=body), output="said",
         malleable=True, environment={"PATH": os.environ["PATH"]},
     )  # fmt: skip
 
 
-async def ready(room: JobRoom, name: str) -> None:
-    await room.fact(name, Main)
+async def begun(room: JobRoom, body: str) -> None:
+    await room.launch(malleable(room, body))
+    await ready(room)
+
+
+async def ready(room: JobRoom) -> None:
+    await room.fact("1.1", Main)
     await room.until(lambda: (room.home / "said").read_text().startswith("ready"))
 
 
+async def ask_first(room: JobRoom, body: str, to: int = 2, cores: tuple[int, ...] = ()) -> None:
+    """Begin, and ask for the first change."""
+    await begun(room, body)
+    await room.launcher.change("1.1", 1, to, cores)
+
+
 async def test_a_change_is_recorded_asked_and_its_answer_recorded(room: JobRoom) -> None:
-    await room.launch(malleable(room, "1.1", ANSWERING))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, (0,))
+    await ask_first(room, ANSWERING, cores=(0,))
     asked = await room.fact("1.1", ChangeAsked)
     assert (asked.number, asked.to, asked.cores) == (1, 2, (0,))
     answered = await room.fact("1.1", ChangeAnswered)
@@ -69,9 +71,7 @@ async def test_a_change_is_recorded_asked_and_its_answer_recorded(room: JobRoom)
 
 
 async def test_a_refusal_is_recorded_with_its_reason(room: JobRoom) -> None:
-    await room.launch(malleable(room, "1.1", ANSWERING))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 4, (0,))
+    await ask_first(room, ANSWERING, to=4, cores=(0,))
     answered = await room.fact("1.1", ChangeAnswered)
     assert (answered.ranks, answered.refused) == (0, "too many")
 
@@ -79,8 +79,7 @@ async def test_a_refusal_is_recorded_with_its_reason(room: JobRoom) -> None:
 async def test_a_repeated_change_is_asked_once_and_a_size_that_it_cannot_have_never(
     room: JobRoom,
 ) -> None:
-    await room.launch(malleable(room, "1.1", ANSWERING))
-    await ready(room, "1.1")
+    await begun(room, ANSWERING)
     for _ in range(3):
         await room.launcher.change("1.1", 1, 2, (0,))
     with pytest.raises(Conflict, match="the program can run on 1, 2, 4 ranks, not on 3"):
@@ -103,9 +102,7 @@ say(line, changed=1, ranks=2)
 say(line, changed=2, ranks=1)
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, body)
     await room.launcher.change("1.1", 2, 1, ())
     assert (await room.fact("1.1", ChangeAnswered, 0)).ranks == 2
     assert (await room.fact("1.1", ChangeAnswered, 1)).ranks == 1
@@ -123,9 +120,7 @@ assert heard.readline() == first
 say(line, changed=1, ranks=2)
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, body)
     assert (await room.fact("1.1", ChangeAnswered)).ranks == 2
 
 
@@ -137,9 +132,7 @@ while not os.path.exists("go"): pass
 say(line, changed=1, ranks=2)
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, body)
     await room.launcher.close()
     room.heard.clear()
     await room.open()
@@ -162,9 +155,7 @@ heard.readline()
 say(line, changed=2, ranks=4)
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, body)
     for _ in range(2):
         await room.launcher.withdraw("1.1", 1, 1, ())
     (room.home / "go").touch()
@@ -197,9 +188,7 @@ while not os.path.exists("go"): pass
 say(line, changed=1, ranks=2)
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, body)
     await room.until(lambda: (room.home / "said").read_text() == 'ready\n{"go": 1}\n')
     await room.launcher.withdraw("1.1", 1, 1, ())
     (room.home / "go").touch()
@@ -219,9 +208,7 @@ print("said", flush=True)
 os.waitpid(child, 0)
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 1, ())
+    await ask_first(room, body, to=1)
     await room.until(lambda: "said" in (room.home / "said").read_text())
     await room.launcher.withdraw("1.1", 1, 2, ())
     (room.home / "go").touch()
@@ -230,8 +217,7 @@ heard.readline()
 
 
 async def test_a_change_that_is_taken_back_first_is_never_asked_for(room: JobRoom) -> None:
-    await room.launch(malleable(room, "1.1", ANSWERING))
-    await ready(room, "1.1")
+    await begun(room, ANSWERING)
     await room.launcher.withdraw("1.1", 1, 1, ())
     await room.launcher.change("1.1", 1, 2, ())
     assert (await room.fact("1.1", ChangeAnswered)).refused == "the change was withdrawn"
@@ -240,9 +226,7 @@ async def test_a_change_that_is_taken_back_first_is_never_asked_for(room: JobRoo
 
 
 async def test_a_change_that_was_answered_is_not_taken_back(room: JobRoom) -> None:
-    await room.launch(malleable(room, "1.1", ANSWERING))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, ANSWERING)
     assert (await room.fact("1.1", ChangeAnswered)).ranks == 2
     await room.launcher.withdraw("1.1", 1, 1, ())
     await room.launcher.change("1.1", 2, 1, ())
@@ -258,22 +242,20 @@ asked = json.loads(heard.readline())
 say(line, changed=1, ranks=2, left=[1, os.getppid(), 2**22])
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, body)
     assert (await room.fact("1.1", ChangeAnswered)).ranks == 2
 
 
 async def test_a_program_may_ask_for_a_size_by_itself(room: JobRoom) -> None:
-    await room.launch(malleable(room, "1.1", "say(line, want=4); heard.readline()"))
+    await room.launch(malleable(room, "say(line, want=4); heard.readline()"))
     assert await room.fact("1.1", Wanted) == Wanted(4)
 
 
 async def test_what_a_program_gives_back_none_of_its_processes_keeps(room: JobRoom) -> None:
     cores = sorted(os.sched_getaffinity(0))[:2]
     body = ANSWERING.replace('print("ready"', f'os.sched_setaffinity(0, {cores})\nprint("ready"')
-    await room.launch(malleable(room, "1.1", body)._replace(cores=tuple(cores)))
-    await ready(room, "1.1")
+    await room.launch(malleable(room, body)._replace(cores=tuple(cores)))
+    await ready(room)
     main = await room.fact("1.1", Main)
     assert os.sched_getaffinity(main.pid) == set(cores)
     await room.launcher.change("1.1", 1, 1, (cores[0],))
@@ -306,9 +288,7 @@ heard.readline()
 say(line, changed=1, ranks=2)
 heard.readline()
 """
-    await room.launch(malleable(room, "1.1", body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, body)
     assert (await room.fact("1.1", ChangeAnswered))._replace(at=0) == ChangeAnswered(
         1, 2, 0.0, "", 0
     )
@@ -325,9 +305,7 @@ heard.readline()
 open("closed", "w").close()
 time.sleep(1000)
 """
-    await room.launch(malleable(room, "1.1", "import time" + body))
-    await ready(room, "1.1")
-    await room.launcher.change("1.1", 1, 2, ())
+    await ask_first(room, "import time" + body)
     await room.until((room.home / "closed").exists)
     await room.launcher.withdraw("1.1", 1, 1, ())
     refused = (await room.fact("1.1", ChangeAnswered)).refused

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +13,8 @@ import pytest
 
 import kalends
 from kalends.core.errors import RefusalCode, Unavailable
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
+from kalends.serving.auth.keys import write_key_pair
+from tests.support.tokens import token
 
 from .auditing import audit
 from .crowd import while_working
@@ -43,10 +42,8 @@ class Apart(NamedTuple):
     signing: Path
 
     def token(self, user: str) -> str:
-        return mint(
-            load_private_key(self.signing), user=user, groups=(), audience=AUDIENCE,
-            scopes=("use", "audit"), issuer="tests", lifetime_s=3600, now_s=int(time.time()),
-        )  # fmt: skip
+        scopes = ("use", "audit")
+        return token(self.signing, user, AUDIENCE, scopes, issuer="tests", lifetime_s=3_600)
 
     def connect(self, server: Server, user: str) -> kalends.Client:
         return kalends.connect(server.url, token=self.token(user), zone="UTC")

@@ -16,6 +16,7 @@ import pytest
 from .auditing import open_access
 from .customers import Customer, base_now_s
 from .facility import GRAIN_S, Facility, make_facility
+from .restores import store_of
 from .servers import Server, StartFailed, running, until
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
@@ -247,8 +248,3 @@ async def test_a_store_that_is_gone_is_not_silently_begun_anew(
         assert refused.value.code == 1
         assert "it is gone" in refused.value.errors
         assert not store_of(server).exists()
-
-
-def store_of(server: Server) -> Path:
-    name = "broker" if server.name.startswith("broker") else server.name
-    return server.configuration.with_name(f"{name}.sqlite")

@@ -57,8 +57,7 @@ async def test_a_program_has_this_terminal_and_its_exit_code_is_ours(
         assert not ann.restored()
         ann.type(b"one\n")
         await ann.sees(b"<one>\r\n")
-        ann.type(b"\x04")
-        assert await ann.left() == 5
+        assert await ann.leaves_by(b"\x04") == 5
         assert ann.restored()
 
 
@@ -68,8 +67,7 @@ async def test_a_program_is_told_which_terminal_it_has_unless_its_user_names_ano
     for options, kind in ((), b"xterm"), (("--env", "TERM=vt100"), b"vt100"):
         async with run(laboratory, "echo it is a $TERM; read line; exit 3", *options) as ann:
             await ann.sees(b"it is a " + kind + b"\r\n")
-            ann.type(b"\n")
-            assert await ann.left() == 3
+            assert await ann.leaves_by(b"\n") == 3
 
 
 async def test_a_program_has_the_callers_locale_unless_its_user_names_another(
@@ -80,8 +78,7 @@ async def test_a_program_has_the_callers_locale_unless_its_user_names_another(
     text = "echo $LANG, $LC_TIME; read line"
     async with Person(*words, "--", "sh", "-c", text, environment=place) as ann:
         await ann.sees(b"fr_FR.UTF-8, en_GB.UTF-8\r\n")
-        ann.type(b"\n")
-        assert await ann.left() == 0
+        assert await ann.leaves_by(b"\n") == 0
 
 
 async def test_keys_that_send_signals_send_them_to_the_program(laboratory: Laboratory) -> None:
@@ -100,8 +97,7 @@ async def test_the_expected_start_is_counted_down_until_it_begins(laboratory: La
             await ann.sees(b"nine times of ten; in ")
             await client.kill_job(MACHINE, 1)
             await ann.sees(b"ready\r\n")
-            ann.type(b"\x04")
-            assert await ann.left() == 5
+            assert await ann.leaves_by(b"\x04") == 5
 
 
 async def test_a_job_that_waits_is_withdrawn_by_an_interrupt_and_left_waiting_by_the_other_key(
@@ -111,13 +107,11 @@ async def test_a_job_that_waits_is_withdrawn_by_an_interrupt_and_left_waiting_by
         await client.submit(laboratory.job("sleep 600", nodes=4, limit_s=600))
         async with run(laboratory, ECHO) as ann:
             await ann.sees(b"queued")
-            ann.type(b"\x03")
-            assert await ann.left() == 130
+            assert await ann.leaves_by(b"\x03") == 130
         assert (await client.job(MACHINE, 2)).end == "withdrawn"
         async with run(laboratory, ECHO) as ann:
             await ann.sees(b"queued")
-            ann.type(b"\x1c")
-            assert await ann.left() == 0
+            assert await ann.leaves_by(b"\x1c") == 0
             assert f"kalends attach {MACHINE}/3".encode() in ann.seen
         assert (await client.job(MACHINE, 3)).phase == "queued"
 
@@ -129,8 +123,7 @@ async def test_whoever_leaves_comes_back_from_elsewhere_to_where_it_was(
         await ann.sees(b"ready")
         ann.type(b"one\n")
         await ann.sees(b"<one>")
-        ann.type(b"\x1c")
-        assert await ann.left() == 0
+        assert await ann.leaves_by(b"\x1c") == 0
         assert ann.restored()
         assert f"kalends: {MACHINE}/1 continues without you".encode() in ann.seen
         assert f"kalends attach {MACHINE}/1".encode() in ann.seen
@@ -138,8 +131,7 @@ async def test_whoever_leaves_comes_back_from_elsewhere_to_where_it_was(
         await elsewhere.sees(b"ready\r\n<one>\r\n")
         elsewhere.type(b"two\n")
         await elsewhere.sees(b"<two>")
-        elsewhere.type(b"\x04")
-        assert await elsewhere.left() == 5
+        assert await elsewhere.leaves_by(b"\x04") == 5
 
 
 async def test_a_killed_command_does_not_end_its_job(laboratory: Laboratory) -> None:
@@ -164,8 +156,7 @@ async def test_a_lost_line_is_joined_again_by_itself(laboratory: Laboratory) -> 
             line.cut()
             ann.type(b"%d\n" % count)
             await ann.sees(b"<%d>\r\n" % count)
-        ann.type(b"\x04")
-        assert await ann.left() == 5
+        assert await ann.leaves_by(b"\x04") == 5
         assert ann.seen == b""
 
 
@@ -211,12 +202,9 @@ async def test_the_newest_has_the_keys_and_onlookers_only_look(laboratory: Labor
             grace.type(b"two\n")
             for each in (ann, onlooker, grace):
                 await each.sees(b"\r\n<two>")
-            onlooker.type(b"\x03")
-            assert await onlooker.left() == 0
-            ann.type(b"\x1c")
-            assert await ann.left() == 0
-            grace.type(b"\x04")
-            assert await grace.left() == 5
+            assert await onlooker.leaves_by(b"\x03") == 0
+            assert await ann.leaves_by(b"\x1c") == 0
+            assert await grace.leaves_by(b"\x04") == 5
 
 
 async def test_bytes_go_through_pipes_as_they_are(laboratory: Laboratory) -> None:
@@ -294,7 +282,6 @@ async def test_what_a_terminal_shows_can_be_followed_in_the_log(laboratory: Labo
         await ann.sees(b"ready")
         words = ("log", "-f", f"{MACHINE}/1")
         log = asyncio.create_task(piped(laboratory, b"", *words))
-        ann.type(b"one\n\x04")
-        assert await ann.left() == 5
+        assert await ann.leaves_by(b"one\n\x04") == 5
         code, said, _ = await log
         assert (code, said) == (0, b"ready\r\n<one>\r\n")

@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -19,15 +18,9 @@ from kalends.batch.shepherds.facts import Begun, Main, Void
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.core.errors import Unavailable
 from tests import effort
-from tests.processes.job_room import USER, JobRoom, job_room
+from tests.processes.job_room import USER, JobRoom
 
 STEP = 1 if effort.EFFORT > 1 else 4
-
-
-@pytest.fixture
-async def room() -> AsyncIterator[JobRoom]:
-    async with job_room() as opened:
-        yield opened
 
 
 async def restart(room: JobRoom, *names: str) -> dict[str, State]:

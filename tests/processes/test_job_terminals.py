@@ -7,7 +7,6 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -18,7 +17,7 @@ from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, Output
 from kalends.batch.shepherds.visitors import ATTACHED_MAX
 from kalends.core.errors import Conflict, NotAllowed, NotFound
-from tests.processes.job_room import PATIENCE_S, JobRoom, job_room
+from tests.processes.job_room import PATIENCE_S, JobRoom
 from tests.processes.servers import until
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done'
@@ -42,12 +41,6 @@ socket.send_fds(line, [b"t"], [1])
 line.recv(1)
 """
 """Hands its terminal to whoever listens, and ends when that one has hung up."""
-
-
-@pytest.fixture
-async def room() -> AsyncIterator[JobRoom]:
-    async with job_room() as opened:
-        yield opened
 
 
 class Seat:
@@ -92,10 +85,15 @@ async def sit(room: JobRoom, name: str, rows: int = 24, columns: int = 80) -> Se
     return seat
 
 
-async def test_what_is_typed_is_read_and_what_is_said_is_seen(room: JobRoom) -> None:
-    await room.launch(interactive(room, "1.1", ECHO))
+async def seated(room: JobRoom, order: JobOrder) -> Seat:
+    """Launch a job, and take its keys."""
+    await room.launch(order)
     await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
+    return await sit(room, "1.1")
+
+
+async def test_what_is_typed_is_read_and_what_is_said_is_seen(room: JobRoom) -> None:
+    ada = await seated(room, interactive(room, "1.1", ECHO))
     await ada.sees(b"ready\r\n")
     await ada.place.type(b"one\n")
     await ada.sees(b"<one>\r\n")
@@ -108,9 +106,7 @@ async def test_a_shell_that_stood_still_with_a_command_goes_on_with_it_and_reads
     room: JobRoom,
 ) -> None:
     shell = room.order("1.1", "/bin/bash", "--norc", "-i", terminal=(24, 80))
-    await room.launch(shell)
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
+    ada = await seated(room, shell)
     await ada.place.type(b"stty -echo; sed -u 's/.*/<&>/'\n")
     await ada.place.type(b"before\n")
     await ada.sees(b"<before>\r\n")
@@ -126,9 +122,7 @@ async def test_a_shell_that_stood_still_with_a_command_goes_on_with_it_and_reads
 
 
 async def test_whoever_attaches_again_sees_what_was_said_meanwhile(room: JobRoom) -> None:
-    await room.launch(interactive(room, "1.1", ECHO))
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
+    ada = await seated(room, interactive(room, "1.1", ECHO))
     await ada.sees(b"ready")
     await ada.place.type(b"one\n")
     await ada.place.close()
@@ -142,9 +136,7 @@ async def test_whoever_attaches_again_sees_what_was_said_meanwhile(room: JobRoom
 
 
 async def test_only_the_end_of_a_long_history_is_kept(room: JobRoom) -> None:
-    await room.launch(interactive(room, "1.1", "seq 20000; echo ready; read line"))
-    await room.fact("1.1", Main)
-    first = await sit(room, "1.1")
+    first = await seated(room, interactive(room, "1.1", "seq 20000; echo ready; read line"))
     await first.sees(b"ready")
     late = Seat(await room.launcher.attach("1.1"))
     late.place.look_on()
@@ -153,9 +145,7 @@ async def test_only_the_end_of_a_long_history_is_kept(room: JobRoom) -> None:
 
 
 async def test_the_newest_who_asks_has_the_keys_and_the_others_look_on(room: JobRoom) -> None:
-    await room.launch(interactive(room, "1.1", ECHO))
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
+    ada = await seated(room, interactive(room, "1.1", ECHO))
     grace = await sit(room, "1.1")
     await ada.told(keys=False, attached=2)
     onlooker = Seat(await room.launcher.attach("1.1"))
@@ -176,9 +166,7 @@ async def test_a_window_has_the_size_of_the_one_at_the_keys_and_is_drawn_anew(
     order = room.order(
         "1.1", "python3", "-c", WINDOW, terminal=(24, 80), environment={"PATH": os.environ["PATH"]}
     )
-    await room.launch(order)
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
+    ada = await seated(room, order)
     await ada.sees(b"ready")
     ada.place.resize(40, 100)
     await ada.place.type(b"first\n")
@@ -232,11 +220,9 @@ async def test_who_comes_back_gets_the_keys_again_unless_another_has_had_them(
 
 
 async def test_it_is_told_how_much_was_typed_and_how_much_of_it_waits(room: JobRoom) -> None:
-    await room.launch(
-        interactive(room, "1.1", f"stty raw; until [ -e go ]; do sleep 0.02; done; {ECHO}")
+    ada = await seated(
+        room, interactive(room, "1.1", f"stty raw; until [ -e go ]; do sleep 0.02; done; {ECHO}")
     )
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
     assert ada.notices[-1]["typed"] == 0
     await ada.place.type(b"x" * 60_000)
     await ada.told(typed=60_000)
@@ -248,9 +234,7 @@ async def test_it_is_told_how_much_was_typed_and_how_much_of_it_waits(room: JobR
 
 async def test_a_program_with_pipes_gets_and_gives_bytes_as_they_are(room: JobRoom) -> None:
     order = interactive(room, "1.1", "cat; test -t 0 || echo end >&2", piped=True)
-    await room.launch(order)
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
+    ada = await seated(room, order)
     every = bytes(range(256)) * 100
     await ada.place.type(every)
     await ada.place.end_input()
@@ -260,9 +244,9 @@ async def test_a_program_with_pipes_gets_and_gives_bytes_as_they_are(room: JobRo
 
 
 async def test_a_pipe_that_nobody_reads_takes_what_is_typed_and_forgets_it(room: JobRoom) -> None:
-    await room.launch(interactive(room, "1.1", "exec 0<&-; echo shut; sleep 1000", piped=True))
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
+    ada = await seated(
+        room, interactive(room, "1.1", "exec 0<&-; echo shut; sleep 1000", piped=True)
+    )
     await ada.sees(b"shut")
     await ada.place.type(b"x" * 1000)
     await ada.told(typed=1000, pending=0)
@@ -289,9 +273,7 @@ async def test_all_that_a_terminal_has_shown_can_be_read_afterwards_up_to_a_boun
 async def test_whoever_attaches_is_told_where_in_all_output_the_history_begins(
     room: JobRoom,
 ) -> None:
-    await room.launch(interactive(room, "1.1", "seq 20000; echo ready; read line"))
-    await room.fact("1.1", Main)
-    first = await sit(room, "1.1")
+    first = await seated(room, interactive(room, "1.1", "seq 20000; echo ready; read line"))
     await first.sees(b"ready\r\n")
     place = await room.launcher.attach("1.1")
     place.look_on()
@@ -326,11 +308,12 @@ async def test_a_job_to_whose_keys_somebody_came_goes_on(room: JobRoom) -> None:
 
 
 async def test_its_terminal_is_the_users_own(room: JobRoom) -> None:
-    await room.launch(
-        interactive(room, "1.1", "stat -c '%U %a' $(tty); ps -o tty= -p $$; echo x >$(tty); read x")
+    ada = await seated(
+        room,
+        interactive(
+            room, "1.1", "stat -c '%U %a' $(tty); ps -o tty= -p $$; echo x >$(tty); read x"
+        ),
     )
-    await room.fact("1.1", Main)
-    ada = await sit(room, "1.1")
     await ada.sees(b" 600\r\npts/")
     await ada.sees(b"x\r\n")
 

@@ -11,14 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import kalends
 from kalends.contract.job_calls import ReservedRow
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from tests.support.ports import free_urls
 
-from .facility import broker_text, write
 from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, laboratories, laboratory
-from .servers import Server, until
+from .servers import is_true, until
+from .test_reserved_jobs import booking_with
 
 __all__ = ["laboratory"]
 
@@ -140,7 +138,7 @@ async def test_an_array_is_held_released_and_ended_as_one(laboratory: Laboratory
         array = laboratory.job("echo $KALENDS_INDEX >> marks; sleep 60", indices=tuple(range(600)))
         made = await client.submit(array)
         first, last = made.job.job, made.job.job + made.count - 1
-        await until(lambda: _is(laboratory.marked().total() == 4), "four run")
+        await until(lambda: is_true(laboratory.marked().total() == 4), "four run")
         await client.hold_job(MACHINE, last, array=True)
         assert (await client.job(MACHINE, first)).phase == "running"
         assert (await client.job(MACHINE, first + 4)).reasons == ("held by its user",)
@@ -163,7 +161,7 @@ async def test_jobs_outlive_the_site_and_are_taken_over_by_the_next_one(
         short = (await client.submit(laboratory.marking(0.2))).job.job
         queued = (await client.submit(laboratory.marking(0, nodes=4))).job.job
         await until(
-            lambda: _is(laboratory.marked()[f"begin {short}"] and laboratory.marked()[f"begin {long}"]),
+            lambda: is_true(laboratory.marked()[f"begin {short}"] and laboratory.marked()[f"begin {long}"]),
             "both have begun",
         )  # fmt: skip
     await laboratory.site.kill()
@@ -203,66 +201,42 @@ async def test_a_reservation_and_jobs_never_have_the_same_nodes(
     laboratory: Laboratory, tmp_path: Path
 ) -> None:
     """What runs, no broker is offered; what is reserved, no job is given."""
-    (url,) = free_urls(1)
-    text = broker_text(url, {"lab": laboratory.site.url})
-    broker = Server("broker", write(tmp_path / "broker.toml", text), url)
-    await broker.start()
-    try:
-        async with laboratory.client() as client, kalends.connect(url, user="bob") as booker:
-            await client.submit(laboratory.job("sleep 60", nodes=2, limit_s=30))
-            await until(lambda: _offered(booker), "the site is known")
-            found = await booker.find(f"{MACHINE}:3", duration="10s")
-            busy = await client.job(MACHINE, 1)
-            assert found.candidates[0].start >= busy.until
-            booked = await booker.book(f"{MACHINE}:4", duration="40s", at=busy.until + 20)
-            assert booked.state == "reserved"
-            # It would still run when the reservation begins: so it waits for the end of that.
-            number = (await client.submit(laboratory.job("true", nodes=1, limit_s=300))).job.job
-            view = await client.job(MACHINE, number)
-            assert view.phase == "queued"
-            short = (await client.submit(laboratory.job("true", nodes=1, limit_s=5))).job.job
-            assert (await laboratory.over(client, short)).end == "exit"
-            await booker.cancel(booked.id)
-            assert (await laboratory.over(client, number)).end == "exit"
-            usage = await client.job_usage(MACHINE, start=0, end=busy.until + 100, everyone=True)
-            assert usage.reserved == (), "it was given back before it began"
-    finally:
-        await broker.stop()
+    async with laboratory.client() as client, booking_with(laboratory, tmp_path, "bob") as booker:
+        await client.submit(laboratory.job("sleep 60", nodes=2, limit_s=30))
+        found = await booker.find(f"{MACHINE}:3", duration="10s")
+        busy = await client.job(MACHINE, 1)
+        assert found.candidates[0].start >= busy.until
+        booked = await booker.book(f"{MACHINE}:4", duration="40s", at=busy.until + 20)
+        assert booked.state == "reserved"
+        # It would still run when the reservation begins: so it waits for the end of that.
+        number = (await client.submit(laboratory.job("true", nodes=1, limit_s=300))).job.job
+        view = await client.job(MACHINE, number)
+        assert view.phase == "queued"
+        short = (await client.submit(laboratory.job("true", nodes=1, limit_s=5))).job.job
+        assert (await laboratory.over(client, short)).end == "exit"
+        await booker.cancel(booked.id)
+        assert (await laboratory.over(client, number)).end == "exit"
+        usage = await client.job_usage(MACHINE, start=0, end=busy.until + 100, everyone=True)
+        assert usage.reserved == (), "it was given back before it began"
 
 
 async def test_a_reservation_that_has_begun_is_charged_used_or_not(
     laboratory: Laboratory, tmp_path: Path
 ) -> None:
-    (url,) = free_urls(1)
-    text = broker_text(url, {"lab": laboratory.site.url})
-    broker = Server("broker", write(tmp_path / "broker.toml", text), url)
-    await broker.start()
-    try:
-        async with laboratory.client() as client, kalends.connect(url, user="bob") as booker:
-            await until(lambda: _offered(booker), "the site is known")
-            booked = await booker.book(f"{MACHINE}:3", duration="10m", at="now+2s")
+    async with laboratory.client() as client, booking_with(laboratory, tmp_path, "bob") as booker:
+        booked = await booker.book(f"{MACHINE}:3", duration="10m", at="now+2s")
 
-            async def charged() -> tuple[ReservedRow, ...]:
-                end = booked.claims[0].end + 1
-                view = await client.job_usage(MACHINE, start=0, end=end, everyone=True)
-                return view.reserved
+        async def charged() -> tuple[ReservedRow, ...]:
+            end = booked.claims[0].end + 1
+            view = await client.job_usage(MACHINE, start=0, end=end, everyone=True)
+            return view.reserved
 
-            (row,) = await until(charged, "it has begun")
-            assert (row.user, row.reservations, row.node_seconds) == ("bob", 1, 3 * 600)
-            assert row.credit_seconds == 3 * 600 * 20
-            await laboratory.site.kill()
-            await laboratory.site.start()
-            assert await charged() == (row,)
-    finally:
-        await broker.stop()
-
-
-async def _is(true: object) -> bool:
-    return bool(true)
-
-
-async def _offered(booker: kalends.Client) -> bool:
-    return bool((await booker.resources()).resources)
+        (row,) = await until(charged, "it has begun")
+        assert (row.user, row.reservations, row.node_seconds) == ("bob", 1, 3 * 600)
+        assert row.credit_seconds == 3 * 600 * 20
+        await laboratory.site.kill()
+        await laboratory.site.start()
+        assert await charged() == (row,)
 
 
 async def test_what_each_start_of_a_job_has_written_can_be_read(laboratory: Laboratory) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
 import kalends
 from kalends.core.errors import NotAuthenticated
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
+from kalends.serving.auth.keys import write_key_pair
 from tests.support.ports import free_urls
+from tests.support.tokens import token
 
 from .facility import write
 from .servers import Server, running, until
@@ -56,10 +55,7 @@ class Owner:
         write(self._directory / "sdsc.toml", text)
 
     def token(self, key: str, *scopes: str) -> str:
-        return mint(
-            load_private_key(self._directory / key), user="ada", groups=(), audience=("sdsc",),
-            scopes=scopes or ("use",), issuer="tests", lifetime_s=3_600, now_s=int(time.time()),
-        )  # fmt: skip
+        return token(self._directory / key, "ada", ("sdsc",), scopes or ("use",), issuer="tests")
 
     async def reload(self, event: str) -> dict[str, object]:
         """Send SIGHUP, and return what the server says of it."""

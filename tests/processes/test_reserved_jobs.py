@@ -34,7 +34,7 @@ async def impatient() -> AsyncIterator[Laboratory]:
 
 @contextlib.asynccontextmanager
 async def booking_with(
-    laboratory: Laboratory, directory: Path, at: str = ""
+    laboratory: Laboratory, directory: Path, user: str = USER, at: str = ""
 ) -> AsyncIterator[kalends.Client]:
     """A broker before the laboratory, and its client; it listens `at` an address, or at any."""
     url = at or free_urls(1)[0]
@@ -42,7 +42,7 @@ async def booking_with(
     broker = Server("broker", write(directory / "broker.toml", text), url)
     await broker.start()
     try:
-        async with kalends.connect(url, user=USER, zone="UTC") as booker:
+        async with kalends.connect(url, user=user, zone="UTC") as booker:
 
             async def offered() -> bool:
                 return bool((await booker.resources()).resources)
@@ -227,7 +227,7 @@ async def test_each_start_is_priced_with_the_jobs_that_it_would_delay(
     laboratory: Laboratory, tmp_path: Path
 ) -> None:
     (url,) = free_urls(1)
-    async with booking_with(laboratory, tmp_path, url), laboratory.client() as client:
+    async with booking_with(laboratory, tmp_path, at=url), laboratory.client() as client:
         await client.submit(laboratory.job("sleep 1000", nodes=4, limit_s=600))
         waiting = (await client.submit(laboratory.job("true", nodes=2, limit_s=600))).job.job
         now_s = int(time.time())

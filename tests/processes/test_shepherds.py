@@ -9,7 +9,6 @@ import pwd
 import shutil
 import signal
 import stat
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,6 @@ from tests.processes.job_room import (
 from tests.support.patience import PATIENCE_S
 
 AS_ROOT = os.geteuid() == 0
-
-
-@pytest.fixture
-async def room() -> AsyncIterator[JobRoom]:
-    async with job_room() as opened:
-        yield opened
 
 
 async def test_a_program_runs_where_and_as_it_was_told_and_its_end_is_told(room: JobRoom) -> None:

@@ -19,8 +19,7 @@ from aiohttp import web
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.principals import Principal
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
+from kalends.serving.auth.keys import write_key_pair
 from tests.processes.site_process import (
     KEY,
     REGISTER,
@@ -34,6 +33,7 @@ from tests.processes.site_process import (
     wal_bytes,
     write_configuration,
 )
+from tests.support import tokens
 
 pytestmark = pytest.mark.xdist_group("one-site")
 
@@ -184,14 +184,10 @@ async def test_messages_that_wait_leave_together_and_in_order(lasting: SiteProce
 
 async def test_with_tokens_a_broker_is_who_its_token_says(tmp_path: Path) -> None:
     public = write_key_pair(tmp_path / "key")
-    key = load_private_key(tmp_path / "key")
     more = f'[[site.keys]]\nfile = "{public.name}"\nscopes = ["use", "broker", "audit"]'
 
     def token(user: str, *scopes: str) -> str:
-        return mint(
-            key, user=user, groups=(), audience=["sdsc"], scopes=scopes, issuer="",
-            lifetime_s=60, now_s=int(time.time()),
-        )  # fmt: skip
+        return tokens.token(tmp_path / "key", user, ["sdsc"], scopes)
 
     with SiteProcess(write_configuration(tmp_path, more)) as site:
         async with connected(site.url, "npaci", token("npaci", "broker")) as (broker, _):

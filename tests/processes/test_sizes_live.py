@@ -17,7 +17,7 @@ from kalends.contract.job_calls import JobView
 
 from . import malleable_programs, ranks_by_hand
 from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, laboratories
-from .servers import until
+from .servers import is_true, until
 
 LIVE = 'policy = "reconfigurable"\nchange_max = "1h"'
 
@@ -153,7 +153,7 @@ async def test_nodes_that_are_given_up_are_free_only_when_the_leavers_have_gone(
     await room.has(number, 4)
     room.set("linger")
     waiting = await room.block(1)
-    await until(lambda: _is(room.sizes[-1:] == [2]), "it has said so")
+    await until(lambda: is_true(room.sizes[-1:] == [2]), "it has said so")
     assert (await room.view(number)).phase == "changing"
     assert (await room.view(waiting)).phase == "queued"
     assert await room.booked(number) == 4
@@ -178,7 +178,7 @@ async def test_a_site_that_is_killed_in_a_change_comes_back_to_the_truth_about_i
     assert (await room.view(waiting)).phase == "queued"
     await room.laboratory.site.kill()
     (room.folder / reason).unlink()
-    await until(lambda: _is(room.sizes[-1:] == [2]), "it has changed")
+    await until(lambda: is_true(room.sizes[-1:] == [2]), "it has changed")
     await room.laboratory.site.start()
     await room.has(number, 2)
     await room.has(waiting, 1)
@@ -191,7 +191,7 @@ async def test_a_change_that_nobody_answers_is_taken_back_and_its_nodes_are_free
     blocker = await room.block(3)
     number = await room.start()
     one = (await room.has(number, 1)).node_numbers
-    await until(lambda: _is(room.sizes == [1]), "it runs")
+    await until(lambda: is_true(room.sizes == [1]), "it runs")
     room.set("deaf")
     await room.client.kill_job(MACHINE, blocker)
     await until(lambda: _phase(room, number, "changing"), "it is asked")
@@ -206,10 +206,10 @@ async def test_nodes_of_a_growth_that_has_begun_are_no_other_jobs_when_it_is_to_
 ) -> None:
     blocker = await room.block(3)
     number = await room.start()
-    await until(lambda: _is(room.sizes == [1]), "it runs")
+    await until(lambda: is_true(room.sizes == [1]), "it runs")
     room.set("slow")
     await room.client.kill_job(MACHINE, blocker)
-    await until(lambda: _is(room.lines("begun") == ["4"]), "it grows")
+    await until(lambda: is_true(room.lines("begun") == ["4"]), "it grows")
     waiting = await room.block(2, not_before=int(time.time()) + 3)
     await until(lambda: _phase(room, waiting, "queued"), "that second is over")
     assert (await room.view(number)).phase == "changing"
@@ -227,9 +227,9 @@ async def test_a_program_that_wants_another_size_gets_it_or_is_told_why_not(room
     await room.has(number, 2)
     await room.has(waiting, 2)
     room.set("want", "1")
-    await until(lambda: _is(1 in room.sizes), "it has what it wants")
+    await until(lambda: is_true(1 in room.sizes), "it has what it wants")
     room.set("want", "3")
-    await until(lambda: _is(room.lines("denied")), "usage is known")
+    await until(lambda: is_true(room.lines("denied")), "usage is known")
     assert room.lines("denied") == ["3: its job is for 1, 2, 4 nodes"]
 
 
@@ -245,10 +245,6 @@ async def test_a_program_that_dies_in_a_change_leaves_all_of_its_nodes_free(
     assert (over.end, over.status) == ("exit", -9)
     await room.has(waiting, 2)
     assert await room.free() == 2
-
-
-async def _is(true: object) -> bool:
-    return bool(true)
 
 
 async def _phase(room: SizeRoom, number: int, phase: str) -> bool:

@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE_S
 
 from .cut_line import CutLine, cut_line
 from .laboratory import MACHINE, USER, Laboratory, laboratories, laboratory
-from .servers import until
+from .servers import is_true, until
 
 __all__ = ["laboratory"]
 
@@ -269,7 +269,7 @@ async def test_one_who_reads_slowly_gets_everything_and_the_program_does_not_wai
         number = await started(laboratory, client, text, piped=True)
         terminal = await client.attach(MACHINE, number, whole=True)
         await terminal.write(b"go\n")
-        await until(lambda: _is(laboratory.marked()["end"]), "it has written all")
+        await until(lambda: is_true(laboratory.marked()["end"]), "it has written all")
         expected = b"".join(b"%d\n" % count for count in range(1, 1_000_001))
         assert await Screen(terminal).sees_the_end() == expected
 
@@ -313,7 +313,3 @@ async def test_the_same_without_an_event_loop(laboratory: Laboratory) -> None:
     async with laboratory.client() as client:
         number = await started(laboratory, client, ECHO)
     assert (await asyncio.to_thread(talk)).endswith(b"<one>\r\n")
-
-
-async def _is(true: object) -> bool:
-    return bool(true)

@@ -8,8 +8,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from kalends.serving.auth.tokens import mint
 from tests.shells.substitutes import WALL_AT_BEGIN_S
+from tests.support.tokens import token
 
 PEOPLE = "people"
 PEOPLE_S = 300 * 86_400
@@ -36,16 +36,10 @@ class Keys:
 
     def token(self, user: str, servers: Sequence[str]) -> str:
         """For a person, at all `servers`, for most of a year."""
-        return mint(
-            self._private[PEOPLE],
-            user=user,
-            groups=(),
-            audience=servers,
-            scopes=["use", "audit", "admin"],
-            issuer=PEOPLE,
-            lifetime_s=PEOPLE_S,
-            now_s=WALL_AT_BEGIN_S,
-        )
+        return token(
+            self._private[PEOPLE], user, servers, ("use", "audit", "admin"), issuer=PEOPLE,
+            lifetime_s=PEOPLE_S, now_s=WALL_AT_BEGIN_S,
+        )  # fmt: skip
 
     def own(self, broker: str) -> str:
         """The line of a broker's configuration that names its private key."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import pkgutil
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
 from tests.shells.facility import Facility, Plan
@@ -48,6 +49,15 @@ def scenario(
         return story
 
     return known
+
+
+async def all_over(tasks: Collection[asyncio.Task[None]], within_s: float, late_ones: str) -> None:
+    """Return once all are over; `Broken` when some never are: so many `late_ones`."""
+    done, late = await asyncio.wait(tasks, timeout=within_s)
+    for task in done:
+        task.result()
+    if late:
+        raise Broken(f"{len(late)} {late_ones}")
 
 
 def too_little(facility: Facility, least: Mapping[str, int]) -> str:

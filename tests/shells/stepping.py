@@ -14,7 +14,7 @@ from tests.shells.facility import Facility
 from tests.shells.job_host import HOSTS, Run
 from tests.shells.job_judging import judge_hosts
 from tests.shells.placing import runs_by_command
-from tests.shells.scenarios import Broken
+from tests.shells.scenarios import Broken, all_over
 from tests.shells.substitutes import WALL_AT_BEGIN_S
 
 TRIES_MAX: Final = 600
@@ -63,11 +63,7 @@ class StepCustomers:
 
     async def end(self, within_s: float) -> None:
         """Wait until everybody is answered; `Broken` when some never are."""
-        done, late = await asyncio.wait(self._tasks, timeout=within_s)
-        for task in done:
-            task.result()
-        if late:
-            raise Broken(f"{len(late)} users are not answered within {within_s} s")
+        await all_over(self._tasks, within_s, f"users are not answered within {within_s} s")
 
     def due(self, start: int) -> list[StepWish]:
         """Return the jobs whose users were told that they start then."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -64,12 +65,22 @@ class Story:
         )  # fmt: skip
         return self._hold_ids
 
+    def holds(self, rid: str, stamp: int, *, vote: str = "none", **wish: Any) -> int:
+        """It comes, and is held what it wants."""
+        self.visit(rid, stamp, **wish)
+        return self.held(rid, vote)
+
     def waits(self, rid: str, ahead: int = 0) -> None:
         self.says(
             m.Visited(
                 rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,), ahead=ahead
             )
         )
+
+    def lines_up(self, rid: str, stamp: int, *, ahead: int = 0, **wish: Any) -> None:
+        """It comes, and has to wait."""
+        self.visit(rid, stamp, **wish)
+        self.waits(rid, ahead)
 
     def refused(self, rid: str) -> None:
         self.says(m.Visited(rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,)))
@@ -117,19 +128,28 @@ def wish(rid: str, stamp: int) -> m.Await:
     )  # fmt: skip
 
 
+def _old_waits_for_holder(story: Story) -> int:
+    hold_id = story.holds("holder", 5)
+    story.lines_up("old", 10)
+    return hold_id
+
+
+def _young_is_recalled_for_old(story: Story) -> int:
+    hold_id = story.holds("young", 20)
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    return hold_id
+
+
 # What is right
 
 
 def a_younger_holder_is_recalled_and_gives_back(story: Story) -> None:
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
     granted = story.granted("old")
-    story.visit("young", 20)
-    story.waits("young")
+    story.lines_up("young", 20)
     story.prepare("old", granted)
     story.decide("old", granted, "abort")
     story.granted("young")
@@ -137,11 +157,7 @@ def a_younger_holder_is_recalled_and_gives_back(story: Story) -> None:
 
 def a_younger_holder_is_told_again_what_it_gives_back_meanwhile(story: Story) -> None:
     """An answer waits for the disk, and what was held then is given back before it leaves."""
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     story.visit("young", 20)
     story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
     story.says(m.Visited(rid="young", att=1, epoch=1, vote="none", held=(m.HeldSlot(0, hold_id),)))
@@ -152,11 +168,7 @@ def a_younger_holder_is_told_again_what_it_gives_back_meanwhile(story: Story) ->
 
 
 def a_recalled_hold_is_promised_in_time(story: Story) -> None:
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     story.prepare("young", hold_id)
     story.wait(20_000)
     story.renew("young", hold_id)
@@ -165,76 +177,49 @@ def a_recalled_hold_is_promised_in_time(story: Story) -> None:
 
 
 def a_recalled_hold_is_taken_back_in_time(story: Story) -> None:
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     story.wait(3_000)
     story.taken_back("young", hold_id)
     story.granted("old")
     story.wait(20_000)
-    story.visit("young", 20)
-    story.waits("young")
+    story.lines_up("young", 20)
 
 
 def a_younger_one_gets_what_is_left_over(story: Story) -> None:
-    story.visit("holder", 5, units=2)
-    story.held("holder")
-    story.visit("old", 10, units=3)
-    story.waits("old")
-    story.visit("young", 20, units=1)
-    story.held("young")
+    story.holds("holder", 5, units=2)
+    story.lines_up("old", 10, units=3)
+    story.holds("young", 20, units=1)
 
 
 def a_younger_one_gets_another_hour(story: Story) -> None:
-    story.visit("holder", 5)
-    story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
-    story.visit("young", 20, start=1)
-    story.held("young")
+    _old_waits_for_holder(story)
+    story.holds("young", 20, start=1)
 
 
 def an_older_one_passes_those_who_wait(story: Story) -> None:
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("young", 20)
-    story.waits("young")
-    story.visit("old", 10)
-    story.waits("old")
-    story.visit("young", 20)
-    story.waits("young", ahead=1)
+    hold_id = story.holds("holder", 5)
+    story.lines_up("young", 20)
+    story.lines_up("old", 10)
+    story.lines_up("young", 20, ahead=1)
     story.decide("holder", hold_id, "abort")
     story.granted("old")
 
 
 def a_line_is_forgotten_in_a_crash(story: Story) -> None:
-    story.visit("holder", 5)
-    story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    _old_waits_for_holder(story)
     story.oracle.crashed(SITE)
-    story.visit("young", 20)
-    story.held("young")
+    story.holds("young", 20)
 
 
 def a_silent_place_is_lost(story: Story) -> None:
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = _old_waits_for_holder(story)
     story.decide("holder", hold_id, "abort")
     story.wait(70_000)
-    story.visit("young", 20)
-    story.held("young")
+    story.holds("young", 20)
 
 
 def what_was_granted_before_a_release_came(story: Story) -> None:
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = _old_waits_for_holder(story)
     story.decide("holder", hold_id, "abort")
     story.ms += 5
     story.oracle.delivered(SITE, "red~1", m.Release(rid="old", att=1), idle=False)
@@ -242,8 +227,7 @@ def what_was_granted_before_a_release_came(story: Story) -> None:
 
 
 def what_was_granted_again_before_an_abort_came(story: Story) -> None:
-    story.visit("young", 20)
-    lost = story.held("young")
+    lost = story.holds("young", 20)
     story.recall("young")
     # The disk is slow: by the time that the abort comes, an older request has come, and has gone.
     story.asks(m.Decide(rid="young", att=1, outcome="abort"))
@@ -253,8 +237,7 @@ def what_was_granted_again_before_an_abort_came(story: Story) -> None:
 
 def a_late_duplicate_enters_the_line_again(story: Story) -> None:
     """After the abort; its answer is not that of the visit before."""
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
+    hold_id = story.holds("holder", 5)
     story.visit("young", 20)
     story.asks(m.Decide(rid="young", att=1, outcome="abort"))
     story.visit("young", 20)
@@ -270,55 +253,42 @@ def a_change_takes_the_room_of_what_it_replaces(story: Story) -> None:
     story.decide("reservation", story.held("reservation", "yes"))
     story.visit("change", 8, units=1, mode="vote", replaces="reservation")
     story.decide("change", story.held("change", "yes"))
-    story.visit("holder", 9, units=3, start=1)
-    story.held("holder")
-    story.visit("old", 10, units=2, hours=2)
-    story.waits("old")
-    story.visit("young", 20, units=1)
-    story.held("young")
+    story.holds("holder", 9, units=3, start=1)
+    story.lines_up("old", 10, units=2, hours=2)
+    story.holds("young", 20, units=1)
 
 
 def a_change_and_what_it_is_to_replace_take_the_larger_of_the_two(story: Story) -> None:
     story.visit("reservation", 5, units=1, mode="vote")
     story.decide("reservation", story.held("reservation", "yes"))
-    story.visit("change", 8, units=1, hours=2, mode="vote", replaces="reservation")
-    story.held("change", "yes")
-    story.visit("holder", 9, units=2)
-    story.held("holder")
-    story.visit("old", 10, units=2)
-    story.waits("old")
-    story.visit("young", 20, units=1)
-    story.held("young")
+    story.holds("change", 8, units=1, hours=2, mode="vote", replaces="reservation", vote="yes")
+    story.holds("holder", 9, units=2)
+    story.lines_up("old", 10, units=2)
+    story.holds("young", 20, units=1)
 
 
 def an_abort_is_lost_in_a_crash(story: Story) -> None:
     story.oracle.healed()
-    story.visit("holder", 5)
-    story.held("holder", "yes")
+    story.holds("holder", 5, vote="yes")
     story.asks(m.Outcome(rid="holder", att=1, outcome="abort"))
     story.oracle.crashed(SITE)
-    story.visit("old", 10)
-    story.waits("old")
+    story.lines_up("old", 10)
     for _ in range(3):
         story.wait(2_000)
-        story.visit("old", 10)
-        story.waits("old")
+        story.lines_up("old", 10)
     story.oracle.ended("old")
 
 
 def an_older_one_comes_while_a_younger_one_is_answered(story: Story) -> None:
     story.visit("young", 20)
-    story.visit("old", 10)
-    story.waits("old")
+    story.lines_up("old", 10)
     story.held("young")
 
 
 def who_waits_for_what_is_locked_waits_as_long_as_it_likes(story: Story) -> None:
     story.oracle.healed()
-    story.visit("holder", 5)
-    hold_id = story.held("holder", "yes")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = story.holds("holder", 5, vote="yes")
+    story.lines_up("old", 10)
     story.decide("holder", hold_id)
     story.says(m.Locked(rid="old", att=1, refusals=(HELD,)))
     story.asks(wish("old", 10))
@@ -328,10 +298,7 @@ def who_waits_for_what_is_locked_waits_as_long_as_it_likes(story: Story) -> None
 
 def first_in_line_is_granted_room_at_once(story: Story) -> None:
     story.oracle.healed()
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = _old_waits_for_holder(story)
     story.wait(5_000)
     story.decide("holder", hold_id, "abort")
     story.granted("old")
@@ -365,44 +332,30 @@ RIGHT = [
 
 
 def a_younger_one_is_held_room_that_an_older_one_needs(story: Story) -> str:
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = _old_waits_for_holder(story)
     story.decide("holder", hold_id, "abort")
-    story.visit("young", 20)
-    story.held("young")
+    story.holds("young", 20)
     return "gives young room"
 
 
 def a_younger_one_is_promised_room_that_an_older_one_needs(story: Story) -> str:
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = _old_waits_for_holder(story)
     story.decide("holder", hold_id, "abort")
-    story.visit("young", 20, mode="vote", queue=False)
-    story.held("young", "yes")
+    story.holds("young", 20, mode="vote", queue=False, vote="yes")
     return "gives young room"
 
 
 def a_younger_one_is_granted_first(story: Story) -> str:
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("young", 20)
-    story.waits("young")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = story.holds("holder", 5)
+    story.lines_up("young", 20)
+    story.lines_up("old", 10)
     story.decide("holder", hold_id, "abort")
     story.granted("young")
     return "gives young room"
 
 
 def an_agent_is_held_room_that_an_older_one_needs(story: Story) -> str:
-    story.visit("holder", 5)
-    story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    _old_waits_for_holder(story)
     story.asks(
         m.Dispatch(
             rid="agent", att=1, stamp=20, principal=Principal(user="eve"), script="0" * 64,
@@ -418,74 +371,52 @@ def an_agent_is_held_room_that_an_older_one_needs(story: Story) -> str:
 
 
 def small_ones_starve_a_big_one(story: Story) -> str:
-    story.visit("holder", 5, units=2, mode="vote")
-    story.held("holder", "yes")
-    story.visit("old", 10, units=3)
-    story.waits("old")
-    story.visit("young", 20, units=2)
-    story.held("young")
+    story.holds("holder", 5, units=2, mode="vote", vote="yes")
+    story.lines_up("old", 10, units=3)
+    story.holds("young", 20, units=2)
     return "gives young room"
 
 
 def a_larger_change_leaves_no_room_for_a_younger_one(story: Story) -> str:
     story.visit("reservation", 5, units=1, mode="vote")
     story.decide("reservation", story.held("reservation", "yes"))
-    story.visit("change", 8, units=2, mode="vote", replaces="reservation")
-    story.held("change", "yes")
-    story.visit("holder", 9, units=1)
-    story.held("holder")
-    story.visit("old", 10, units=2)
-    story.waits("old")
-    story.visit("young", 20, units=1)
-    story.held("young")
+    story.holds("change", 8, units=2, mode="vote", replaces="reservation", vote="yes")
+    story.holds("holder", 9, units=1)
+    story.lines_up("old", 10, units=2)
+    story.holds("young", 20, units=1)
     return "gives young room"
 
 
 def room_freed_is_granted_to_nobody(story: Story) -> str:
     story.oracle.healed()
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = _old_waits_for_holder(story)
     story.decide("holder", hold_id, "abort")
     for _ in range(3):
         story.wait(1_000)
-        story.visit("old", 10)
-        story.waits("old")
+        story.lines_up("old", 10)
     return "is silent"
 
 
 def a_request_waits_for_ever(story: Story) -> str:
     story.oracle.healed()
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    hold_id = _old_waits_for_holder(story)
     for _ in range(3):
         story.wait(7_000)
         story.renew("holder", hold_id)
-        story.visit("old", 10)
-        story.waits("old")
+        story.lines_up("old", 10)
     return "has waited"
 
 
 def a_request_ends_too_late(story: Story) -> str:
     story.oracle.healed()
-    story.visit("holder", 5)
-    story.held("holder")
-    story.visit("old", 10)
-    story.waits("old")
+    _old_waits_for_holder(story)
     story.wait(20_500)
     story.oracle.ended("old")
     return "has waited"
 
 
 def a_recall_is_ignored(story: Story) -> str:
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     for _ in range(4):
         story.wait(2_000)
         story.renew("young", hold_id)
@@ -501,11 +432,7 @@ def a_promise_is_recalled(story: Story) -> str:
 
 
 def a_promise_is_taken_back(story: Story) -> str:
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     story.prepare("young", hold_id)
     story.visit("old", 10)
     story.taken_back("young", hold_id)
@@ -513,11 +440,7 @@ def a_promise_is_taken_back(story: Story) -> str:
 
 
 def a_hold_is_taken_back_for_an_older_recall(story: Story) -> str:
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
     story.release("old")
     newer = story.granted("young")
@@ -526,10 +449,8 @@ def a_hold_is_taken_back_for_an_older_recall(story: Story) -> str:
 
 
 def a_ghost_is_granted_room(story: Story) -> str:
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
-    story.visit("ghost", 10)
-    story.waits("ghost")
+    hold_id = story.holds("holder", 5)
+    story.lines_up("ghost", 10)
     story.release("ghost")
     story.decide("holder", hold_id, "abort")
     story.granted("ghost")
@@ -537,21 +458,16 @@ def a_ghost_is_granted_room(story: Story) -> str:
 
 
 def a_ghost_is_ahead(story: Story) -> str:
-    story.visit("holder", 5)
-    story.held("holder")
-    story.visit("ghost", 10)
-    story.waits("ghost")
+    story.holds("holder", 5)
+    story.lines_up("ghost", 10)
     story.release("ghost")
-    story.visit("young", 20)
-    story.waits("young", ahead=1)
+    story.lines_up("young", 20, ahead=1)
     return "1 are ahead of young, at most 0 wait"
 
 
 def a_dead_broker_is_granted_room(story: Story) -> str:
-    story.visit("holder", 5)
-    story.held("holder")
-    story.visit("ghost", 10)
-    story.waits("ghost")
+    story.holds("holder", 5)
+    story.lines_up("ghost", 10)
     story.wait(200_000)
     story.granted("ghost")
     return "has long been silent"
@@ -612,16 +528,10 @@ def test_an_owner_may_give_a_head_start_in_the_line(head_start_ms: int, complain
 
 def test_a_head_start_is_used_up_by_a_hold_that_was_given_back() -> None:
     story = Story(lambda principal: 15 if principal.user == "young" else 0)
-    story.visit("young", 20)
-    hold_id = story.held("young")
-    story.visit("old", 10)
-    story.recall("young")
-    story.waits("old")
+    hold_id = _young_is_recalled_for_old(story)
     story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
-    story.visit("old", 10)
-    story.waits("old")
-    story.visit("young", 20)
-    story.waits("young", ahead=1)
+    story.lines_up("old", 10)
+    story.lines_up("young", 20, ahead=1)
     story.granted("young")
     [complaint] = story.oracle.finish()
     assert "gives young room" in complaint

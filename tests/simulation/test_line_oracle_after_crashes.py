@@ -24,8 +24,7 @@ def an_unheard_promise_comes_back_when_its_abort_is_lost(story: Story) -> None:
 
 def a_hold_promised_unheard_comes_back_when_its_abort_is_lost(story: Story) -> None:
     story.oracle.healed()
-    story.visit("holder", 5)
-    hold_id = story.held("holder")
+    hold_id = story.holds("holder", 5)
     story.asks(
         m.Prepare(
             rid="holder", att=1, hold_ids=(hold_id,), parts=(m.Part(SITE, "sim://argo"),), need=1
@@ -38,31 +37,25 @@ def a_hold_promised_unheard_comes_back_when_its_abort_is_lost(story: Story) -> N
 
 
 def a_visit_of_an_attempt_that_was_over_comes_late(story: Story) -> None:
-    story.visit("holder", 1)
-    story.held("holder")
+    story.holds("holder", 1)
     story.visit("old", 10)
     story.asks(m.Decide(rid="old", att=1, outcome="abort"))
-    story.visit("old", 10)
-    story.waits("old")
+    story.lines_up("old", 10)
     story.says(m.Done(rid="old", att=1, of="abort"))
     story.says(m.Stale(rid="old", att=1, seen=1))
     story.release("holder")
-    story.visit("young", 20)
-    story.held("young")
+    story.holds("young", 20)
 
 
 def a_promise_of_before_a_crash_is_told_after_it(story: Story) -> None:
     story.visit("young", 20, mode="vote")
     story.oracle.crashed(SITE)
-    story.visit("old", 10)
-    story.waits("old")
-    story.visit("young", 20, mode="vote")
-    story.held("young", "yes")
+    story.lines_up("old", 10)
+    story.holds("young", 20, mode="vote", vote="yes")
 
 
 def a_hold_whose_promise_nobody_heard_is_gone_after_a_crash(story: Story) -> None:
-    story.visit("ann", 5)
-    hold_id = story.held("ann")
+    hold_id = story.holds("ann", 5)
     story.asks(
         m.Prepare(
             rid="ann", att=1, hold_ids=(hold_id,), parts=(m.Part(SITE, "sim://argo"),), need=1
@@ -74,22 +67,18 @@ def a_hold_whose_promise_nobody_heard_is_gone_after_a_crash(story: Story) -> Non
 
 def _an_older_attempt_is_served_after(story: Story, wait_ms: int) -> None:
     story.wait(wait_ms)
-    story.visit("ann", 5, att=2)
-    story.waits("ann")
+    story.lines_up("ann", 5, att=2)
     story.granted("ann")
 
 
 def a_hold_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
-    story.visit("ann", 5, att=3)
-    story.held("ann")
+    story.holds("ann", 5, att=3)
     _an_older_attempt_is_served_after(story, 40_000)
 
 
 def a_place_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
-    story.visit("holder", 1)
-    story.held("holder")
-    story.visit("ann", 5, att=3)
-    story.waits("ann")
+    story.holds("holder", 1)
+    story.lines_up("ann", 5, att=3)
     _an_older_attempt_is_served_after(story, 70_000)
 
 
@@ -138,21 +127,17 @@ def test_an_abort_that_is_durable_brings_nothing_back() -> None:
 def test_a_promise_that_nobody_asked_for_before_a_crash_is_no_excuse() -> None:
     story = Story()
     story.oracle.crashed(SITE)
-    story.visit("old", 10)
-    story.waits("old")
-    story.visit("young", 20, mode="vote")
-    story.held("young", "yes")
+    story.lines_up("old", 10)
+    story.holds("young", 20, mode="vote", vote="yes")
     [complaint] = story.oracle.finish()
     assert "gives young room" in complaint
 
 
 def test_a_late_answer_to_an_older_attempt_ends_no_newer_place() -> None:
     story = Story()
-    story.visit("old", 10, att=2)
-    story.waits("old")
+    story.lines_up("old", 10, att=2)
     story.says(m.Stale(rid="old", att=1, seen=2))
-    story.visit("young", 20)
-    story.held("young")
+    story.holds("young", 20)
     [complaint] = story.oracle.finish()
     assert "gives young room" in complaint
 
@@ -167,10 +152,8 @@ def test_only_a_request_that_the_register_took_has_anybody_who_waits(taken: bool
     story = Story()
     story.oracle.exists = lambda rid: taken
     story.oracle.healed()
-    story.visit("holder", 1)
-    story.held("holder")
-    story.visit("lost", 10)
-    story.waits("lost")
+    story.holds("holder", 1)
+    story.lines_up("lost", 10)
     story.wait(60_000)
     assert len(story.oracle.finish()) == taken
 
@@ -178,8 +161,7 @@ def test_only_a_request_that_the_register_took_has_anybody_who_waits(taken: bool
 def _waits_in_vain(story: Story) -> None:
     """Somebody is first in line all the time, and is granted nothing."""
     for _ in range(4):
-        story.visit("old", 10)
-        story.waits("old")
+        story.lines_up("old", 10)
         story.wait(1_000)
 
 

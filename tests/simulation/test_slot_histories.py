@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
@@ -74,8 +76,12 @@ class Site:
         self.says(m.View(query_id=self.ms - 10, epoch=1, views=(free,)))
 
 
-def test_an_agent_that_comes_again_holds_nothing_until_it_has_run() -> None:
-    site = Site()
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_an_agent_that_comes_again_holds_nothing_until_it_has_run(site: Site) -> None:
     site.agent_comes(1)
     site.agent_holds(1)
     site.agent_comes(2)
@@ -85,8 +91,7 @@ def test_an_agent_that_comes_again_holds_nothing_until_it_has_run() -> None:
     assert site.recorder.numbers.operations > 3
 
 
-def test_what_an_agent_holds_is_not_shown_as_free() -> None:
-    site = Site()
+def test_what_an_agent_holds_is_not_shown_as_free(site: Site) -> None:
     site.agent_comes(1)
     site.agent_holds(1)
     site.shows_all_as_free()
@@ -96,8 +101,7 @@ def test_what_an_agent_holds_is_not_shown_as_free() -> None:
     assert "wrong" in complaint
 
 
-def test_what_an_agent_holds_unreported_is_held_on_while_the_site_stands_still() -> None:
-    site = Site()
+def test_what_an_agent_holds_unreported_is_held_on_while_the_site_stands_still(site: Site) -> None:
     site.agent_comes(1)
     site.ms += 60_000
     site.shows_all_as_taken()
@@ -110,8 +114,7 @@ def stale(att: int) -> m.Stale:
     return m.Stale(rid="agent", att=att, seen=att + 1)
 
 
-def test_a_repeat_that_is_called_stale_does_not_undo_what_the_first_visit_ended() -> None:
-    site = Site()
+def test_a_repeat_that_is_called_stale_does_not_undo_what_the_first_visit_ended(site: Site) -> None:
     site.agent_comes(1)
     site.agent_holds(1)
     site.agent_comes(2)
@@ -121,10 +124,9 @@ def test_a_repeat_that_is_called_stale_does_not_undo_what_the_first_visit_ended(
     assert site.recorder.finish() == []
 
 
-def test_what_an_agent_held_unreported_excuses_a_refusal_though_its_repeat_is_called_stale() -> (
-    None
-):
-    site = Site()
+def test_what_an_agent_held_unreported_excuses_a_refusal_though_its_repeat_is_called_stale(
+    site: Site,
+) -> None:
     site.agent_comes(1)
     site.shows_all_as_taken()
     site.agent_comes(2)
@@ -134,8 +136,7 @@ def test_what_an_agent_held_unreported_excuses_a_refusal_though_its_repeat_is_ca
     assert site.recorder.finish() == []
 
 
-def test_alternatives_to_what_an_owner_is_asked_for_are_held_no_longer() -> None:
-    site = Site()
+def test_alternatives_to_what_an_owner_is_asked_for_are_held_no_longer(site: Site) -> None:
     site.agent_comes(1)
     site.agent_holds(1)
     site.owner_is_asked(2)
@@ -143,8 +144,7 @@ def test_alternatives_to_what_an_owner_is_asked_for_are_held_no_longer() -> None
     assert site.recorder.finish() == []
 
 
-def test_what_an_owner_is_asked_for_goes_on_being_held() -> None:
-    site = Site()
+def test_what_an_owner_is_asked_for_goes_on_being_held(site: Site) -> None:
     site.agent_comes(1)
     site.agent_holds(1)
     site.owner_is_asked(1)
@@ -153,8 +153,7 @@ def test_what_an_owner_is_asked_for_goes_on_being_held() -> None:
     assert "wrong" in complaint
 
 
-def test_without_an_agent_what_is_free_is_not_shown_as_taken() -> None:
-    site = Site()
+def test_without_an_agent_what_is_free_is_not_shown_as_taken(site: Site) -> None:
     site.shows_all_as_taken()
     site.agent_comes(2)
     site.agent_holds(2)

@@ -121,6 +121,22 @@ class Owners:
         async with self.client("operator", "centre") as operator:
             return "\n".join((await operator.audit()).problems)
 
+    async def operator_is_told(self, what: str) -> None:
+        """Return once the operator is told of `what`."""
+
+        async def told() -> bool:
+            return what in await self.problems()
+
+        await until(told, "the operator is not told")
+
+    async def operator_is_told_no_more(self) -> None:
+        """Return once no problem is left."""
+
+        async def over() -> bool:
+            return await self.problems() == ""
+
+        await until(over, "the operator is told still")
+
     async def told(self) -> str:
         """Return what the operator of the centre was told, and is over."""
         async with self.client("operator", "centre") as operator:

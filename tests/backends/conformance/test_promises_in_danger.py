@@ -134,19 +134,11 @@ async def test_what_is_well_again_in_time_is_not_moved(facility: Owners, *, chan
     async with facility.client() as ann:
         booked = await ann.book("centre/cluster:4", at=start, duration="1h")
         await facility.system.drain("n1")
-
-        async def told() -> bool:
-            return "n1" in await facility.problems()
-
-        await until(told, "the operator is not told")
+        await facility.operator_is_told("n1")
         if changed:
             booked = await ann.shrink(booked.id, by="30m")
         await facility.system.mend("n1")
-
-        async def over() -> bool:
-            return await facility.problems() == ""
-
-        await until(over, "the operator is told still")
+        await facility.operator_is_told_no_more()
         assert (await ann.show(booked.id)).start == start
 
 
@@ -157,11 +149,7 @@ async def test_a_promise_that_is_made_smaller_leaves_the_node_that_is_down(
     async with facility.client() as ann:
         booked = await ann.book("centre/cluster:4", at=start, duration="1h")
         await facility.system.drain("n1")
-
-        async def told() -> bool:
-            return "n1" in await facility.problems()
-
-        await until(told, "the operator is not told")
+        await facility.operator_is_told("n1")
         await ann.shrink(booked.id, units={"centre/cluster": 3})
 
         async def kept() -> bool:
@@ -169,11 +157,7 @@ async def test_a_promise_that_is_made_smaller_leaves_the_node_that_is_down(
             return nodes == [(start, ("n2", "n3", "n4"))]
 
         await until(kept, "it keeps the node that is down")
-
-    async def over() -> bool:
-        return await facility.problems() == ""
-
-    await until(over, "the operator is told of what is over")
+    await facility.operator_is_told_no_more()
 
 
 async def test_what_was_given_up_before_a_restart_is_kept_if_it_is_well_again(

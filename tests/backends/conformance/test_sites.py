@@ -239,20 +239,12 @@ async def test_what_is_put_over_a_promise_is_told_to_the_operator_or_refused(
     if not await put_over(facility.system, "theirs", ours.nodes, ours.start, ours.end):
         assert (await facility.ours(), await facility.problems()) == ([ours], "")
         return
-
-    async def told() -> bool:
-        return "promised" in await facility.problems()
-
-    await until(told, "the operator is not told")
+    await facility.operator_is_told("promised")
     if facility.system.reserves_over:
         await facility.system.delete("theirs")
     else:
         await facility.system.cancel_all()
-
-    async def over() -> bool:
-        return await facility.problems() == ""
-
-    await until(over, "the operator is told still")
+    await facility.operator_is_told_no_more()
 
 
 async def test_a_crash_that_loses_a_promise_is_mended(facility: Owners, all_slots: Slots) -> None:
@@ -319,22 +311,14 @@ async def test_what_a_namesake_of_the_site_has_made_is_left_alone_and_told_of(
     start = all_slots.new()
     name = name_of("centre", "abcdef01", 17)
     await facility.system.reserve(name, facility.system.nodes[:2], start, start + HOUR_S)
-
-    async def told() -> bool:
-        return f"have names of this site, but its store does not list them: {name}" in (
-            await facility.problems()
-        )
-
-    await until(told, "the operator is not told")
+    await facility.operator_is_told(
+        f"have names of this site, but its store does not list them: {name}"
+    )
     await facility.looked()
     assert [each.name for each in await facility.ours()] == [name]
     await refused(facility, "centre/cluster:3", at=start)
     await facility.system.delete(name)
-
-    async def over() -> bool:
-        return await facility.problems() == ""
-
-    await until(over, "the operator is told still")
+    await facility.operator_is_told_no_more()
 
 
 async def test_a_site_whose_store_was_lost_leaves_what_that_has_promised(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
+from msgspec.structs import replace
 from tests import effort
+from tests.support.bookings import booking
 
 from kalends.batch.journal.job_journal import ReservedTime
 from kalends.batch.reserved_time import ReservationWatch
@@ -48,22 +50,18 @@ class Reserving:
         start = now + self.draw.randint(-3, 12)
         name = f"r{len(self.locked_s)}-{len(self.gone_s)}-{now}"
         locked = self.draw.random() < 0.3
-        self.bookings[name] = Booking(
-            id=now, start=start, end=start + self.draw.randint(4, 15), units=self.draw.randint(1, 4),
-            state="locked" if locked else "held", holder="ann", reservation=name, expires_ms=None,
-        )  # fmt: skip
+        end, units = start + self.draw.randint(4, 15), self.draw.randint(1, 4)
+        state = "locked" if locked else "held"
+        self.bookings[name] = booking(now, start, end, units=units, state=state, reservation=name)
         if locked:
             self.locked_s[name] = now
         self.moved(now)
 
     def lock(self, now: int) -> None:
         """Nobody looks: a lock moves nothing."""
-        for name, booking in self.bookings.items():
-            if booking.state == "held" and name not in self.gone_s and booking.end > now:
-                self.bookings[name] = Booking(
-                    **{each: getattr(booking, each) for each in ("id", "start", "end", "units")},
-                    state="locked", holder="ann", reservation=name, expires_ms=None,
-                )  # fmt: skip
+        for name, held in self.bookings.items():
+            if held.state == "held" and name not in self.gone_s and held.end > now:
+                self.bookings[name] = replace(held, state="locked", expires_ms=None)
                 self.locked_s[name] = now
                 return
 
@@ -99,25 +97,25 @@ def test_reserved_time_is_charged_once_and_what_was_given_back_is_not() -> None:
         world.run()
         found = {each.reservation: each for each in world.stored.values() if each.end > each.start}
         assert len(found) == len([each for each in world.stored.values() if each.end > each.start])
-        for name, booking in world.bookings.items():
+        for name, promised in world.bookings.items():
             row = found.get(name)
             if row is None:
                 assert name not in world.locked_s or spent(world, name), (seed, name)
                 continue
-            end = min(booking.end, world.gone_s.get(name, booking.end))
+            end = min(promised.end, world.gone_s.get(name, promised.end))
             assert row.end == end, (seed, name)
             seen_s = next(look for look in world.looked_before if look >= due_s(world, name))
-            if world.looked_before[seen_s] >= booking.start:
+            if world.looked_before[seen_s] >= promised.start:
                 late += 1
                 # A restart may have forgotten that it was seen before it was locked.
-                forgotten = row.start == booking.start and world.restarted_s > seen_s
+                forgotten = row.start == promised.start and world.restarted_s > seen_s
                 assert row.start == seen_s or forgotten, (seed, name)
             else:
-                assert row.start == booking.start, (seed, name)
-            assert row.nodes == booking.units
+                assert row.start == promised.start, (seed, name)
+            assert row.nodes == promised.units
             assert row.credit_seconds == row.nodes * (row.end - row.start) * 7
             charged += 1
-            given_back += end < booking.end
+            given_back += end < promised.end
     assert charged > 100
     assert given_back > 20
     assert late > 20

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests import effort
+from tests.support import bookings
 
 from kalends.calendars import Booking, Calendar, CapacityCalendar, UnitCalendar
 from kalends.calendars.structures.step_function import StepFunction
@@ -133,16 +134,10 @@ def booking(
     state: Any = "held",
     expires_ms: Any = None,
 ) -> Booking:
-    return Booking(
-        id=booking_id,
-        start=start,
-        end=end,
-        units=units,
-        state=state,
-        holder=f"user{booking_id}",
-        reservation=f"r{booking_id}",
-        expires_ms=expires_ms,
-    )
+    return bookings.booking(
+        booking_id, start, end, units=units, state=state, holder=f"user{booking_id}",
+        reservation=f"r{booking_id}", expires_ms=expires_ms,
+    )  # fmt: skip
 
 
 def book_in_turn(calendar: Calendar, new: list[Booking]) -> None:

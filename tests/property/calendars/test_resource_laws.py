@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
+from tests.support.bookings import booking
 
 from kalends.calendars import AccessList, AccessRule, Booking, Recurrence, ResourceCalendar
 from kalends.calendars import resource as resource_module
@@ -53,16 +54,7 @@ def resources(draw: st.DrawFn) -> ResourceCalendar:
 
 
 def make_booking(number: int, start: int, length_s: int, units: int) -> Booking:
-    return Booking(
-        id=number,
-        start=start,
-        end=start + length_s,
-        units=units,
-        state="held",
-        holder="someone",
-        reservation="r",
-        expires_ms=None,
-    )
+    return booking(number, start, start + length_s, units=units, holder="someone")
 
 
 def bookable(resource: ResourceCalendar, start: int, units: int) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests import effort
+from tests.support.bookings import booking
 
 from kalends.calendars import Booking, CapacityCalendar
 from kalends.calendars.structures.step_function import StepFunction
@@ -79,29 +80,12 @@ def random_booking(
 ) -> Booking:
     length_s = int(random.integers(1, random.integers(2, length_s_max + 2)))
     start = int(random.integers(0, horizon_s - length_s))
-    return Booking(
-        id=number,
-        start=start,
-        end=start + length_s,
-        units=int(random.integers(1, random.integers(2, capacity // 2 + 3))),
-        state="held",
-        holder="u",
-        reservation="r",
-        expires_ms=None,
-    )
+    units = int(random.integers(1, random.integers(2, capacity // 2 + 3)))
+    return booking(number, start, start + length_s, units=units)
 
 
 def crowd(units: int, horizon_s: int) -> Booking:
-    return Booking(
-        id=-1,
-        start=0,
-        end=horizon_s,
-        units=units,
-        state="locked",
-        holder="u",
-        reservation="r",
-        expires_ms=None,
-    )
+    return booking(-1, 0, horizon_s, units=units, state="locked")
 
 
 def ask(

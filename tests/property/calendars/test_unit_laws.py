@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests import effort
+from tests.support import bookings
 
 from kalends.calendars import Booking, UnitCalendar, unit
 from kalends.calendars.structures import gap_blocks
@@ -185,16 +186,8 @@ def test_blocks_are_joined_where_half_a_block_holds_both(monkeypatch: pytest.Mon
 
 
 def booking(booking_id: int, start: Any, end: Any) -> Booking:
-    return Booking(
-        id=booking_id,
-        start=start,
-        end=end,
-        units=1,
-        state="held",
-        holder=f"user{booking_id % 3}",
-        reservation=f"r{booking_id}",
-        expires_ms=None,
-    )
+    holder = f"user{booking_id % 3}"
+    return bookings.booking(booking_id, start, end, holder=holder, reservation=f"r{booking_id}")
 
 
 Bookings = dict[int, Booking]

@@ -16,7 +16,7 @@ from tests.shells import books
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.owners import GUARDED
 from tests.shells.judging import calm
-from tests.shells.scenarios import Broken, scenario
+from tests.shells.scenarios import Broken, all_over, scenario
 from tests.support.register_rows import COMMITTED
 
 CUSTOMERS: Final = 4
@@ -173,11 +173,7 @@ async def approving(facility: Facility, chance: random.Random) -> None:
         else:
             facility.restart(name, dark=chance.random() < 0.5)
     await calm(facility)
-    _, late = await asyncio.wait(tasks, timeout=END_S)
-    if late:
-        raise Broken(f"{len(late)} customers are not told what has become of their requests")
-    for task in tasks:
-        task.result()
+    await all_over(tasks, END_S, "customers are not told what has become of their requests")
     await asyncio.sleep(QUIET_S)
     rows = books.rows(facility, "broker0")
     _is_told_true(rows, {rid: told for each in customers for rid, told in each.told.items()})

@@ -7,6 +7,7 @@ from tests.shells import job_substitutes, mutations_of_jobs, mutations_of_places
 # isort: split
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from tests.shells.facility import Facility, Plan
@@ -67,9 +68,7 @@ async def bids_in_storms(facility: Facility, chance: random.Random) -> None:
     """Everything fails that can, between the bid and the vote above all."""
     customers = await _in_a_storm(facility, chance, slow=0.02)
     await _nobody_rests_for_ever(facility)
-    await customers.end(QUEUED_S)
-    await until_all_is_over(facility, QUEUED_S)
-    await judge_places(facility, customers, punctual=False)
+    await _all_end_well(facility, customers)
 
 
 @scenario(
@@ -84,9 +83,7 @@ async def lost_sites(facility: Facility, chance: random.Random) -> None:
     facility.counts["of lost sites"] += len(facility.logged('"place_elsewhere"'))
     facility.counts["asked back"] += len(facility.logged('"place_asked_back"'))
     await calm(facility)
-    await customers.end(QUEUED_S)
-    await until_all_is_over(facility, QUEUED_S)
-    await judge_places(facility, customers, punctual=False)
+    await _all_end_well(facility, customers)
 
 
 @scenario(
@@ -101,9 +98,7 @@ async def starting_again(facility: Facility, chance: random.Random) -> None:
     )
     absences = await _sites_go_and_come_back(facility, chance)
     await calm(facility)
-    await customers.end(QUEUED_S)
-    await until_all_is_over(facility, QUEUED_S)
-    await judge_places(facility, customers, punctual=False, absences=absences, lost_s=LOST_S)
+    await _all_end_well(facility, customers, absences=absences, lost_s=LOST_S)
 
 
 @scenario(
@@ -158,9 +153,7 @@ async def failing_nodes(facility: Facility, chance: random.Random) -> None:
     )
     await _nodes_fail_and_come_back(facility, chance)
     await calm(facility)
-    await customers.end(QUEUED_S)
-    await until_all_is_over(facility, QUEUED_S)
-    await judge_places(facility, customers, punctual=False)
+    await _all_end_well(facility, customers)
 
 
 @scenario(
@@ -179,9 +172,19 @@ async def virtual_sites(facility: Facility, chance: random.Random) -> None:
     """Most sites are reached by virtual ones, one below the other, which die, freeze and are cut off, too."""
     customers = await _in_a_storm(facility, chance, slow=0.01)
     facility.counts["managers asked"] += await _referrals(facility)
+    await _all_end_well(facility, customers)
+
+
+async def _all_end_well(
+    facility: Facility,
+    customers: PlaceCustomers,
+    absences: Sequence[Absence] = (),
+    lost_s: float = 0.0,
+) -> None:
+    """Return once all jobs are over and judged; promised starts may have been missed."""
     await customers.end(QUEUED_S)
     await until_all_is_over(facility, QUEUED_S)
-    await judge_places(facility, customers, punctual=False)
+    await judge_places(facility, customers, punctual=False, absences=absences, lost_s=lost_s)
 
 
 async def _in_a_storm(facility: Facility, chance: random.Random, slow: float) -> PlaceCustomers:
@@ -256,9 +259,7 @@ async def going_round(facility: Facility, chance: random.Random) -> None:
     if (count := len(transports)) > CONNECTIONS_MAX:
         raise Broken(f"hall had {count} connections within {ROUND_S} s")
     customers = PlaceCustomers(facility, chance, count=2, jobs=2, pause_s=1.0)
-    await customers.end(QUEUED_S)
-    await until_all_is_over(facility, QUEUED_S)
-    await judge_places(facility, customers, punctual=False)
+    await _all_end_well(facility, customers)
 
 
 async def _nobody_rests_for_ever(facility: Facility) -> None:

@@ -13,7 +13,7 @@ from tests.shells import books
 from tests.shells.customers import slots_of
 from tests.shells.facility import Facility, Plan
 from tests.shells.judging import calm, judge
-from tests.shells.scenarios import Broken, scenario
+from tests.shells.scenarios import Broken, all_over, scenario
 
 WITHIN_S: Final = 90
 GUARDED: Final = f"""
@@ -133,11 +133,7 @@ async def owners(facility: Facility, chance: random.Random) -> None:
     for _ in range(DEATHS):
         await asyncio.sleep(chance.uniform(1, 15))
         facility.restart(chance.choice(facility.servers), dark=chance.random() < 0.5)
-    _, late = await asyncio.wait(tasks, timeout=CALM_S)
-    if late:
-        raise Broken(f"{len(late)} customers are not told what has become of their requests")
-    for task in tasks:
-        task.result()
+    await all_over(tasks, CALM_S, "customers are not told what has become of their requests")
     await calm(facility)
     await asyncio.sleep(60)
     told = {rid: view for customer in customers for rid, view in customer.told.items()}

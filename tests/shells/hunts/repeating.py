@@ -12,7 +12,7 @@ from typing import Final
 import kalends
 from kalends.contract.calls import RequestView
 from tests.shells.facility import Facility, Plan
-from tests.shells.scenarios import Broken, scenario
+from tests.shells.scenarios import Broken, all_over, scenario
 from tests.shells.substitutes import WALL_AT_BEGIN_S
 
 CLIENTS: Final = 4
@@ -36,11 +36,7 @@ async def repeat(facility: Facility, chance: random.Random) -> None:
         for n in range(CLIENTS)
     ]
     await _break_links(facility, chance)
-    done, late = await asyncio.wait(tasks, timeout=END_S)
-    for task in done:
-        task.result()
-    if late:
-        raise Broken(f"{len(late)} clients are never answered")
+    await all_over(tasks, END_S, "clients are never answered")
     facility.counts["keys with a reservation"] += sum(
         any(each.endswith(" reserved") for each in said) for said in answers.values()
     )

@@ -26,6 +26,11 @@ def queue_of_four() -> BatchQueue:
     return BatchQueue("lab/box", Terms(machine="pool:4", policy="easy"), NOW)
 
 
+@pytest.fixture
+def queue() -> BatchQueue:
+    return queue_of_four()
+
+
 def job(nodes: int, limit_s: int) -> JobRequest:
     return JobRequest(machine="lab/box", nodes=nodes, limit_s=limit_s, command=("true",))
 
@@ -37,16 +42,14 @@ def test_a_reservation_that_begins_without_an_event_of_the_queue_is_not_shown_as
     assert [(load.free, load.reserved) for load in shown] == [(4, 0), (1, 3), (4, 0)]
 
 
-def test_nodes_that_others_have_in_a_batch_system_are_not_shown_as_free() -> None:
-    queue = queue_of_four()
+def test_nodes_that_others_have_in_a_batch_system_are_not_shown_as_free(queue: BatchQueue) -> None:
     queue.claims_changed((), [NodeClaim(1, NOW, NOW + 60, 1)], NOW)
     queue.drain([0, 1], "", NOW)
     shown = [load_of(queue, NOW, left_free).free for left_free in (None, 3, 1, 0)]
     assert shown == [1, 1, 1, 0]
 
 
-def test_users_are_told_why_nodes_are_out_of_service_until_they_are_back() -> None:
-    queue = queue_of_four()
+def test_users_are_told_why_nodes_are_out_of_service_until_they_are_back(queue: BatchQueue) -> None:
     queue.drain([0, 2], "new fans", NOW)
     queue.fail([1], "", NOW)
     queue.fail([3], "no power", NOW)
@@ -62,14 +65,12 @@ def test_users_are_told_why_nodes_are_out_of_service_until_they_are_back() -> No
     assert load_of(queue, NOW).out_numbers == (1,)
 
 
-def test_a_job_whose_time_is_just_over_still_has_its_nodes() -> None:
-    queue = queue_of_four()
+def test_a_job_whose_time_is_just_over_still_has_its_nodes(queue: BatchQueue) -> None:
     queue.submit(ANN, job(3, 60), "", NOW)
     assert [load_of(queue, now).free for now in (NOW, NOW + 60, NOW + 61)] == [1, 1, 1]
 
 
-def test_a_job_that_waits_for_what_never_comes_is_over_and_says_why() -> None:
-    queue = queue_of_four()
+def test_a_job_that_waits_for_what_never_comes_is_over_and_says_why(queue: BatchQueue) -> None:
     first, _ = queue.submit(ANN, structs.replace(job(1, 60), held=True), "key-1", NOW)
     second, _ = queue.submit(
         ANN, structs.replace(job(1, 60), after=(After(job=first),)), "key-2", NOW
@@ -115,9 +116,8 @@ def test_a_job_that_waits_for_what_never_comes_is_over_and_says_why() -> None:
     ],
 )
 def test_a_queued_job_says_what_has_the_nodes_that_it_needs(
-    prepare: Callable[[BatchQueue], object], asked: JobRequest, said: str
+    queue: BatchQueue, prepare: Callable[[BatchQueue], object], asked: JobRequest, said: str
 ) -> None:
-    queue = queue_of_four()
     prepare(queue)
     number, _ = queue.submit(ANN, asked, "the-key", NOW)
     waiting = queue.job(number)
@@ -145,8 +145,7 @@ def test_a_job_over_a_limit_says_which_and_to_strangers_nothing_of_its_project()
     assert reasons(wide) == ("user ann may run 2 jobs at a time",)
 
 
-def test_no_start_is_expected_in_the_past() -> None:
-    queue = queue_of_four()
+def test_no_start_is_expected_in_the_past(queue: BatchQueue) -> None:
     queue.submit(ANN, job(4, 600), "key-1", NOW)
     number, _ = queue.submit(ANN, job(4, 600), "key-2", NOW)
     told = PredictedStart(
@@ -185,8 +184,7 @@ def test_a_latest_start_is_firm_only_where_the_machine_has_promised_it_and_keeps
     assert ("unless a booking or another job overtakes it" in line) == (not firm)
 
 
-def test_how_a_job_went_and_why_it_ended_is_for_its_user_and_operators() -> None:
-    queue = queue_of_four()
+def test_how_a_job_went_and_why_it_ended_is_for_its_user_and_operators(queue: BatchQueue) -> None:
     number, _ = queue.submit(ANN, job(1, 60), "key-1", NOW)
     queue.cancel(number, "ended by bob, for the secret project", NOW)
     running = queue.job(number)

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from tests.support.bookings import booking
 
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.journal.job_journal import entries_after
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
-from kalends.calendars import Booking, ResourceCalendar, open_access
+from kalends.calendars import ResourceCalendar, open_access
 from kalends.contract import owner_calls
 from kalends.core.errors import NotFound, Unavailable
 from kalends.core.identifiers import queue_of
@@ -161,9 +162,9 @@ async def test_after_a_restart_no_reservation_gets_the_nodes_of_promised_starts(
     def reserved(participant: Participant) -> None:
         made.append(participant)
         participant.book.calendars[BOX].calendar.book(
-            Booking(
-                id=claim.booking, start=claim.start, end=claim.end, units=claim.nodes,
-                state="locked", holder=claim.user, reservation=claim.reservation, expires_ms=None,
+            booking(
+                claim.booking, claim.start, claim.end, units=claim.nodes, state="locked",
+                holder=claim.user, reservation=claim.reservation,
             )
         )  # fmt: skip
 

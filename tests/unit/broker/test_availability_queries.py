@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import pytest
 from serving_support import ManualClock
+from tests.support.bookings import booking
 
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
@@ -17,7 +18,6 @@ from kalends.broker.searches.site_queries import SiteQueries
 from kalends.calendars import (
     AccessList,
     AccessRule,
-    Booking,
     Limit,
     Limits,
     OwnerRules,
@@ -98,9 +98,8 @@ class Site:
     def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
         """Hours from now."""
         self.calendars[name].book(
-            Booking(
-                id=next(self.ids), start=T0 + start * H, end=T0 + end * H, units=units,
-                state="locked", holder=holder, reservation="r", expires_ms=None,
+            booking(
+                next(self.ids), T0 + start * H, T0 + end * H, units=units, state="locked", holder=holder
             )
         )  # fmt: skip
 
@@ -118,12 +117,16 @@ def two_machines() -> Site:
     )
 
 
+@pytest.fixture
+def site() -> Site:
+    return two_machines()
+
+
 def hours(found: calls.Found) -> list[tuple[float, int, float]]:
     return [((each.start - T0) / H, each.alternative, each.weight) for each in found.candidates]
 
 
-async def test_candidates_come_with_their_alternative_and_weight() -> None:
-    site = two_machines()
+async def test_candidates_come_with_their_alternative_and_weight(site: Site) -> None:
     site.taken("lab/two", 0, 3, 4)
     found = await site.find("lab/one | {kind=x, fast=true weight 2}:2", hours=5, explain=False)
     assert hours(found) == [(3, 1, 2.0), (0, 0, 0.0), (2, 0, 0.0)]
@@ -131,8 +134,7 @@ async def test_candidates_come_with_their_alternative_and_weight() -> None:
     assert all(each.price is None for each in found.candidates)
 
 
-async def test_each_start_is_priced_by_the_time_that_it_leaves_idle() -> None:
-    site = two_machines()
+async def test_each_start_is_priced_by_the_time_that_it_leaves_idle(site: Site) -> None:
     site.taken("lab/one", 0, 1)
     site.taken("lab/one", 4, 5)
     found = await site.find("lab/one")
@@ -143,8 +145,7 @@ async def test_each_start_is_priced_by_the_time_that_it_leaves_idle() -> None:
     assert prices == [(1, calls.Price(idle_unit_s=H)), (5, calls.Price())]
 
 
-async def test_what_is_longer_than_the_owner_lets_anybody_book_is_not_found() -> None:
-    site = two_machines()
+async def test_what_is_longer_than_the_owner_lets_anybody_book_is_not_found(site: Site) -> None:
     short = Limit("short", "everyone", longest_s=H)
     site.calendars["lab/one"].rules = OwnerRules(Limits([short]))
     found = await site.find("lab/one | lab/two", explain=False)
@@ -156,8 +157,7 @@ async def test_what_is_longer_than_the_owner_lets_anybody_book_is_not_found() ->
     ]
 
 
-async def test_without_a_start_the_fewest_bookings_in_the_way_are_told() -> None:
-    site = two_machines()
+async def test_without_a_start_the_fewest_bookings_in_the_way_are_told(site: Site) -> None:
     for start in range(0, 8, 2):
         site.taken("lab/one", start, start + 1)
         site.taken("lab/one", start + 1, start + 2)
@@ -177,8 +177,7 @@ async def test_without_a_start_the_fewest_bookings_in_the_way_are_told() -> None
     assert plainly.refusals == found.refusals
 
 
-async def test_a_better_start_that_is_only_taken_is_told_beside_the_candidates() -> None:
-    site = two_machines()
+async def test_a_better_start_that_is_only_taken_is_told_beside_the_candidates(site: Site) -> None:
     site.taken("lab/one", 0, 1)
     found = await site.find("lab/one")
     assert hours(found)[0] == (1, 0, 0.0)
@@ -187,8 +186,7 @@ async def test_a_better_start_that_is_only_taken_is_told_beside_the_candidates()
     assert free.obstacles == ()
 
 
-async def test_who_holds_a_booking_in_the_way_is_told_only_where_it_may_be_seen() -> None:
-    site = two_machines()
+async def test_who_holds_a_booking_in_the_way_is_told_only_where_it_may_be_seen(site: Site) -> None:
     site.taken("lab/one", 0, 8)
     (obstacle,) = (await site.find("lab/one")).obstacles
     (view,) = (await site.queries.ask(ADA.principal, {"lab": site.asked[0].wants}, detail=True))[
@@ -197,8 +195,7 @@ async def test_who_holds_a_booking_in_the_way_is_told_only_where_it_may_be_seen(
     assert obstacle.slot == view.slots[0]
 
 
-async def test_what_the_owner_never_allows_has_no_obstacles() -> None:
-    site = two_machines()
+async def test_what_the_owner_never_allows_has_no_obstacles(site: Site) -> None:
     site.taken("lab/two", 0, 8, 4)
     found = await site.find("lab/two:5")
     assert (found.candidates, found.obstacles) == ((), ())
@@ -225,8 +222,7 @@ async def test_a_resource_that_nobody_has_is_an_error_only_where_no_alternative_
     ]  # fmt: skip
 
 
-async def test_what_a_silent_site_may_hide_is_not_counted_among_the_candidates() -> None:
-    site = two_machines()
+async def test_what_a_silent_site_may_hide_is_not_counted_among_the_candidates(site: Site) -> None:
     far = ResourceInfo(name="far/one", attributes={"kind": "x"})
     site.directory.greet(m.Hello(site="far", epoch=1, resources=(far,)))
     site.silent.add("far")
@@ -250,8 +246,7 @@ async def refused(site: Site, text: str, **window: int) -> list[tuple[str, str, 
     return [(each.where, each.code, each.rule) for each in found.refusals]
 
 
-async def test_a_cap_of_the_owner_is_named_and_never_called_busy() -> None:
-    site = two_machines()
+async def test_a_cap_of_the_owner_is_named_and_never_called_busy(site: Site) -> None:
     site.calendars["lab/two"].access = AccessList(
         [AccessRule("few", "everyone", ("see", "hold", "lock"), units_max=2)]
     )
@@ -263,8 +258,7 @@ async def test_a_cap_of_the_owner_is_named_and_never_called_busy() -> None:
     assert await refused(site, "lab/two:2") == [("lab/two", RefusalCode.BUSY, "")]
 
 
-async def test_who_may_only_look_is_told_so() -> None:
-    site = two_machines()
+async def test_who_may_only_look_is_told_so(site: Site) -> None:
     site.calendars["lab/one"].access = AccessList([AccessRule("look", "everyone", ("see",))])
     assert await refused(site, "lab/one") == [("lab/one", RefusalCode.NOT_ALLOWED, "access-list")]
 
@@ -274,8 +268,7 @@ async def test_beyond_the_horizon_nothing_is_called_busy() -> None:
     assert await refused(Site(near), "lab/near") == [("lab/near", RefusalCode.BEYOND_HORIZON, "")]
 
 
-async def test_a_rule_of_each_alternative_is_named() -> None:
-    site = two_machines()
+async def test_a_rule_of_each_alternative_is_named(site: Site) -> None:
     site.calendars["lab/two"].access = AccessList(
         [AccessRule("few", "everyone", ("see", "hold", "lock"), units_max=2)]
     )
@@ -287,8 +280,7 @@ async def test_a_rule_of_each_alternative_is_named() -> None:
     ]
 
 
-async def test_what_a_week_leaves_is_all_that_is_found_and_its_rule_is_named() -> None:
-    site = two_machines()
+async def test_what_a_week_leaves_is_all_that_is_found_and_its_rule_is_named(site: Site) -> None:
     week = Limit("hours", "everyone", share=UsageShare(unit_s=3 * H))
     site.limit("lab/two", week)
     assert await refused(site, "lab/two:2") == [("lab/two", RefusalCode.SHARE, "hours")]
@@ -304,8 +296,7 @@ async def test_a_limit_on_what_stands_is_named_by_a_look_that_finds_nothing_for_
     assert found.candidates
 
 
-async def test_a_drained_site_says_so_and_still_lists_what_it_has() -> None:
-    site = two_machines()
+async def test_a_drained_site_says_so_and_still_lists_what_it_has(site: Site) -> None:
     site.participant.admission.draining = True
     assert await refused(site, "lab/one") == [("lab/one", RefusalCode.DRAINED, "")]
     assert len((await site.availability.resources(ADA, calls.ListResources())).resources) == 2

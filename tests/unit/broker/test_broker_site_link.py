@@ -74,6 +74,11 @@ class Site:
         return socket
 
 
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
 class User:
     """What the link tells, as queues."""
 
@@ -163,8 +168,7 @@ async def test_the_site_speaks_first_and_what_one_turn_sends_leaves_in_one_frame
         assert site.headers == ["npaci-1"]
 
 
-async def test_no_frame_is_larger_than_the_limits_and_the_order_stays() -> None:
-    site = Site()
+async def test_no_frame_is_larger_than_the_limits_and_the_order_stays(site: Site) -> None:
     async with linked(site) as (link, user):
         await user.said.get()
         count = limits.FRAME_MESSAGES_MAX + 10
@@ -175,8 +179,7 @@ async def test_no_frame_is_larger_than_the_limits_and_the_order_stays() -> None:
         assert [*first.messages, *second.messages] == [forget(att) for att in range(1, count + 1)]
 
 
-async def test_clocks_are_merged_with_each_frame() -> None:
-    site = Site()
+async def test_clocks_are_merged_with_each_frame(site: Site) -> None:
     site.greeting = frame(HELLO, lc=900)
     async with linked(site) as (link, user):
         await user.said.get()
@@ -241,9 +244,8 @@ async def test_a_site_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPa
     ids=["other-source", "other-site", "no-hello", "empty", "nonsense", "newer"],
 )
 async def test_who_does_not_say_that_it_is_this_site_is_not_used(
-    greeting: bytes, reason: str
+    site: Site, greeting: bytes, reason: str
 ) -> None:
-    site = Site()
     site.greeting = greeting
     async with linked(site) as (link, user):
         assert reason in await user.lost.get()
@@ -253,8 +255,7 @@ async def test_who_does_not_say_that_it_is_this_site_is_not_used(
         assert await user.said.get() == HELLO
 
 
-async def test_what_somebody_has_to_mend_is_told_as_that_when_it_is_met_again() -> None:
-    site = Site()
+async def test_what_somebody_has_to_mend_is_told_as_that_when_it_is_met_again(site: Site) -> None:
     site.greeting = frame(replace(HELLO, site="ncsa"))
     async with linked(site) as (_, user):
         assert await user.lost.get() == "its address leads to site 'ncsa'"
@@ -272,15 +273,13 @@ async def test_both_say_their_versions_before_the_first_frame_and_use_what_both_
         assert user.version == ServerVersion("3.1", frozenset({"stamps"}))
 
 
-async def test_a_site_that_does_not_say_its_version_has_the_base_version() -> None:
-    site = Site()
+async def test_a_site_that_does_not_say_its_version_has_the_base_version(site: Site) -> None:
     async with linked(site) as (_, user):
         await user.said.get()
         assert user.version == BASE
 
 
-async def test_what_a_site_does_not_know_is_left_out_or_not_said() -> None:
-    site = Site()
+async def test_what_a_site_does_not_know_is_left_out_or_not_said(site: Site) -> None:
     fields = {(m.Query, "needs"): Since(NEEDS), (m.Query, "stamp"): Since(STAMPS, hint=True)}
     plain = m.Query(query_id=1, principal=Principal("anna"), wants=())
     need = m.RoomNeed(resource="", start=0, end=60, units=1, length_s=60)
@@ -308,8 +307,7 @@ async def test_a_site_that_is_too_old_is_told_to_people_with_both_versions(
         assert user.unusable
 
 
-async def test_a_site_whose_version_makes_no_sense_is_no_site() -> None:
-    site = Site()
+async def test_a_site_whose_version_makes_no_sense_is_no_site(site: Site) -> None:
     site.said = ServerVersion("<script>")
     async with linked(site) as (_, user):
         assert await user.lost.get() == "this is not a version"

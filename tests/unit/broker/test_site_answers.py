@@ -67,9 +67,9 @@ NONSENSE: dict[str, Callable[[Want], tuple[FreeSteps, ...]]] = {
 
 @pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=list(NONSENSE))
 def test_a_view_without_sense_counts_as_a_refusal_and_the_request_goes_elsewhere(
+    broker: Broker,
     nonsense: Callable[[Want], tuple[FreeSteps, ...]],
 ) -> None:
-    broker = Broker()
     rid = broker.ask("here/one | there/one")
     for site, query in broker.sent():
         assert isinstance(query, m.Query)
@@ -164,9 +164,8 @@ def test_an_answer_to_what_was_asked_before_a_restart_is_an_answer_to_nothing_el
     assert after.case(rid).phase == "looking"
 
 
-def test_a_site_that_answers_for_another_is_not_heard() -> None:
+def test_a_site_that_answers_for_another_is_not_heard(broker: Broker) -> None:
     """Numbers of queries are no secret: whoever guesses one answers in nobody's name."""
-    broker = Broker()
     rid = broker.ask("here/one")
     ((site, query),) = broker.sent()
     assert isinstance(query, m.Query)
@@ -199,8 +198,7 @@ def test_a_promise_of_something_else_is_a_refusal(slots: tuple[m.HeldSlot, ...])
     assert broker.alarms
 
 
-def test_a_hold_is_no_promise() -> None:
-    broker = Broker()
+def test_a_hold_is_no_promise(broker: Broker) -> None:
     rid = broker.submit()
     slots = (m.HeldSlot(0, 11),)
     broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="none", held=slots))
@@ -208,8 +206,7 @@ def test_a_hold_is_no_promise() -> None:
 
 
 @pytest.mark.parametrize("refusal", [ABROAD, LONG], ids=["in another's name", "of 3 MB"])
-def test_a_refusal_that_cannot_be_is_kept_short(refusal: Refusal) -> None:
-    broker = Broker()
+def test_a_refusal_that_cannot_be_is_kept_short(broker: Broker, refusal: Refusal) -> None:
     rid = broker.submit()
     visited = m.Visited(rid=rid, att=1, epoch=1, vote="no", refusals=(refusal,))
     broker.receive("here", visited)
@@ -220,28 +217,25 @@ def test_a_refusal_that_cannot_be_is_kept_short(refusal: Refusal) -> None:
     assert "R" * 1_000 not in repr(record)
 
 
-def test_of_many_refusals_a_story_keeps_few() -> None:
+def test_of_many_refusals_a_story_keeps_few(broker: Broker) -> None:
     many = tuple(
         Refusal(where="here/one", code=RefusalCode.BUSY, detail=f"{n} " + "R" * 480)
         for n in range(limits.REFUSALS_MAX)
     )
-    broker = Broker()
     rid = broker.submit()
     broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="no", refusals=many))
     told = [len(event.refusals) for event in broker.row(rid).trail]
     assert max(told) <= limits.EVENT_REFUSALS_MAX
 
 
-def test_the_same_nonsense_said_for_ever_is_one_alarm() -> None:
-    broker = Broker()
+def test_the_same_nonsense_said_for_ever_is_one_alarm(broker: Broker) -> None:
     rid = broker.submit()
     for att in range(1, 1_000):
         broker.receive("here", m.Voted(rid=rid, att=att, epoch=1, vote="no", refusals=(LONG,)))
     assert len(broker.alarms) == 1
 
 
-def test_a_hello_with_anothers_resources_gives_them_to_nobody() -> None:
-    broker = Broker()
+def test_a_hello_with_anothers_resources_gives_them_to_nobody(broker: Broker) -> None:
     before = dict(broker.directory.resources)
     stolen = before["there/one"]
     broker.receive("here", m.Hello(site="here", epoch=2, resources=(before["here/one"], stolen)))
@@ -291,8 +285,7 @@ def test_what_a_near_site_says_without_sense_does_not_count_against_who_passes_i
 # Reclaims
 
 
-def test_a_site_takes_back_only_what_is_booked_there() -> None:
-    world = ReclaimWorld()
+def test_a_site_takes_back_only_what_is_booked_there(world: ReclaimWorld) -> None:
     rid = world.book("there/one", at=4)
     reclaim = m.Reclaim(
         rid=rid, att=1, resources=("here/one",), start=START, end=START + ONE_DAY, reason="mine"
@@ -306,8 +299,7 @@ def test_a_site_takes_back_only_what_is_booked_there() -> None:
     assert any("here" in alarm for alarm in world.broker.alarms)
 
 
-def test_a_site_takes_back_only_the_time_that_is_booked_there() -> None:
-    world = ReclaimWorld()
+def test_a_site_takes_back_only_the_time_that_is_booked_there(world: ReclaimWorld) -> None:
     rid = world.book("here/one + there/one", at=4)
     before = m.Reclaim(rid=rid, att=1, resources=("here/one",), start=START, end=START + 4 * 3_600)
     world.broker.receive("here", before)
@@ -315,8 +307,7 @@ def test_a_site_takes_back_only_the_time_that_is_booked_there() -> None:
     assert world.hours(rid) == {"here/one": 4, "there/one": 4}
 
 
-def test_a_reclaim_of_what_no_register_knows_comes_to_nothing() -> None:
-    world = ReclaimWorld()
+def test_a_reclaim_of_what_no_register_knows_comes_to_nothing(world: ReclaimWorld) -> None:
     reclaim = m.Reclaim(
         rid=number_to_rid(77), att=1, resources=("here/one",), start=START, end=START + 60
     )
@@ -325,9 +316,8 @@ def test_a_reclaim_of_what_no_register_knows_comes_to_nothing() -> None:
     assert not world.broker.coordinator.cases
 
 
-def test_another_site_cannot_answer_what_a_reclaim_asks_of_one() -> None:
+def test_another_site_cannot_answer_what_a_reclaim_asks_of_one(world: ReclaimWorld) -> None:
     """It would have the reservation cancelled for want of another time."""
-    world = ReclaimWorld()
     rid = world.book("here/one + there/one", at=4)
     world.lost = {m.View}
     world.reclaim("here/one", 3.5, 4.5)

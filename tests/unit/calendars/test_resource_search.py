@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.support.bookings import booking
 
 from kalends.calendars import (
     AccessList,
     AccessRule,
-    Booking,
     Recurrence,
     ResourceCalendar,
     open_access,
@@ -35,18 +35,7 @@ def resource(
 
 
 def take(thing: ResourceCalendar, start: int, end: int) -> None:
-    thing.book(
-        Booking(
-            id=start,
-            start=start,
-            end=end,
-            units=1,
-            state="locked",
-            holder="bob",
-            reservation="r",
-            expires_ms=None,
-        )
-    )
+    thing.book(booking(start, start, end, state="locked", holder="bob"))
 
 
 def search(thing: ResourceCalendar, length_s: int = HOUR, first: int = NOW) -> int | None:

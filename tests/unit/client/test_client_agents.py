@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client_broker import BROKEN, NOW_S, Broker, serving_broker
+from client_broker import BROKEN, NOW_S, Broker
 
 import kalends
 from kalends.client.client import Client
@@ -32,12 +32,6 @@ from kalends.core.scripts import script_hash
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 HOUR: dict[str, Any] = {"duration": "1h", "at": NOW_S}
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 @pytest.fixture(params=["session", "http"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
-from client_broker import BUSY, NOW_S, Broker, serving, serving_broker
+from client_broker import BUSY, NOW_S, Broker, serving
 
 import kalends
 from kalends.client.client import Client
@@ -32,12 +32,6 @@ from kalends.core.errors import (
 
 TRANSPORTS = ("session", "http")
 NOTHING_LISTENS = "http://127.0.0.1:9"
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 @pytest.fixture

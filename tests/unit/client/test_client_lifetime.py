@@ -8,21 +8,14 @@ import multiprocessing
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
-from client_broker import Broker, serving_broker
+from client_broker import Broker
 
 import kalends
 from kalends.core.errors import OutcomeUnknown
 
 TRANSPORTS = pytest.mark.parametrize("transport", ["session", "http"])
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 @TRANSPORTS

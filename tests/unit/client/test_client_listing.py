@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import msgspec
 import pytest
-from client_broker import NOW_S, Broker, serving_broker
+from client_broker import NOW_S, Broker
 
 import kalends
 from kalends.client.client import Client
@@ -16,12 +16,6 @@ from kalends.client.methods.listing_calls import PAGE
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.identifiers import request_id
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from client_broker import Broker, serving_broker
+from client_broker import Broker
 
 import kalends
 from kalends.client.client import Client
@@ -87,12 +87,6 @@ LASTING = {"attach", "close", "watch", "watch_job", "watch_jobs", "follow_output
 """What ends the client, goes on for ever, or begins with an earlier answer."""
 OF_OURS = {"known", "after", "on_progress", "message"}
 """What only an earlier answer can be, a function, and what may be anything."""
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 def test_whatever_is_given_errors_are_those_of_kalends(broker: Broker) -> None:

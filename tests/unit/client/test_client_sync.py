@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client_broker import Broker, serving_broker
+from client_broker import Broker
 
 import kalends
 from kalends.client.sync import SyncClient
 from kalends.contract import calls
 from kalends.core.errors import NoCommonTime
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 @pytest.mark.parametrize("transport", ["session", "http"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
-from client_broker import BUSY, NOW_S, Broker, serving_broker
+from client_broker import BUSY, NOW_S, Broker
 
 import kalends
 from kalends.client.connection import in_surroundings
@@ -23,12 +22,6 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.requests import TimePreference
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
 
 
 def connected(broker: Broker, **options: Any) -> kalends.Client:

@@ -68,12 +68,6 @@ def test_for_whom_a_token_is_it_says_itself_or_it_is_for_nobody(
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    with serving_broker() as broker:
-        yield broker
-
-
-@pytest.fixture
 def site(broker: Broker) -> Iterator[Broker]:
     with serving_broker() as site:
         broker.site_urls["ctc"] = site.url

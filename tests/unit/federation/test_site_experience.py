@@ -13,6 +13,11 @@ from kalends.federation.experience import Experience
 DAY_S = 86_400
 
 
+@pytest.fixture
+def known() -> Experience:
+    return Experience()
+
+
 def at(seconds: float) -> Moment:
     """So long after a midnight (UTC)."""
     return Moment(int(1_000 * seconds), 20_000 * DAY_S * 1_000 + int(1_000 * seconds))
@@ -32,8 +37,7 @@ def silences(known: Experience, count: int, jitter: float = 0.0) -> list[float]:
     return rests_s
 
 
-def test_a_silent_site_rests_twice_as_long_each_time_and_an_hour_at_most() -> None:
-    known = Experience()
+def test_a_silent_site_rests_twice_as_long_each_time_and_an_hour_at_most(known: Experience) -> None:
     rests_s = silences(known, 10)
     known.check()
     assert rests_s == [30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600]
@@ -43,8 +47,7 @@ def test_rests_differ_so_that_brokers_do_not_ask_together() -> None:
     assert silences(Experience(), 2, jitter=0.5) == [22.5, 45]
 
 
-def test_one_probe_that_is_answered_by_a_bid_ends_all_rests() -> None:
-    known = Experience()
+def test_one_probe_that_is_answered_by_a_bid_ends_all_rests(known: Experience) -> None:
     silences(known, 5)
     now_s = known.active_at_ms("far") / 1_000
     known.asked("far", at(now_s))
@@ -54,15 +57,13 @@ def test_one_probe_that_is_answered_by_a_bid_ends_all_rests() -> None:
     assert silences(known, 1)[-1] == 30
 
 
-def test_a_probe_of_which_nothing_is_heard_is_followed_by_another() -> None:
-    known = Experience()
+def test_a_probe_of_which_nothing_is_heard_is_followed_by_another(known: Experience) -> None:
     silences(known, 1)
     known.asked("far", at(30))
     assert not known.rests("far", at(30 + back_off.PROBE_MS / 1_000))
 
 
-def test_a_burst_of_questions_that_fail_together_is_one_failure() -> None:
-    known = Experience()
+def test_a_burst_of_questions_that_fail_together_is_one_failure(known: Experience) -> None:
     for _ in range(20):
         known.asked("far", at(0))
     for n in range(20):
@@ -78,8 +79,7 @@ def test_a_site_that_takes_nothing_is_asked_again_every_half_minute_however_long
         assert known.active_at_ms("full") == 1_000 * (now_s + 30)
 
 
-def test_a_site_that_comes_back_by_itself_rests_no_more() -> None:
-    known = Experience()
+def test_a_site_that_comes_back_by_itself_rests_no_more(known: Experience) -> None:
     silences(known, 6)
     known.back("far")
     assert not known.rests("far", at(0))
@@ -111,8 +111,7 @@ def test_of_several_sites_the_one_in_the_middle_counts_and_unknown_ones_are_gues
     assert known.usual_answer_ms([]) == 0
 
 
-def test_what_was_told_a_moment_ago_is_believed_and_then_what_is_usual() -> None:
-    known = Experience()
+def test_what_was_told_a_moment_ago_is_believed_and_then_what_is_usual(known: Experience) -> None:
     for day in range(20):
         known.bid("quiet", 80, 10, at(day * DAY_S))
         known.bid("busy", 80, 4_000, at(day * DAY_S))
@@ -125,8 +124,7 @@ def test_what_was_told_a_moment_ago_is_believed_and_then_what_is_usual() -> None
     assert quiet_s < known.expected_wait_s("new", then) < busy_s
 
 
-def test_busy_hours_of_the_day_are_learned() -> None:
-    known = Experience()
+def test_busy_hours_of_the_day_are_learned(known: Experience) -> None:
     for day in range(10):
         known.bid("lab", 80, 5, at(day * DAY_S + 3 * 3_600))
         known.bid("lab", 80, 5_000, at(day * DAY_S + 15 * 3_600))
@@ -137,8 +135,7 @@ def test_busy_hours_of_the_day_are_learned() -> None:
     assert night_s < known.expected_wait_s("lab", at(12 * DAY_S + 9 * 3_600)) < noon_s
 
 
-def test_waits_without_an_end_or_without_sense_are_bounded() -> None:
-    known = Experience()
+def test_waits_without_an_end_or_without_sense_are_bounded(known: Experience) -> None:
     for told, noted_s in ((inf, told_waits.WAIT_S_MAX), (-1, 0), (nan, 0)):
         known.bid("odd", 80, told, at(0))
         assert known.expected_wait_s("odd", at(0)) == noted_s

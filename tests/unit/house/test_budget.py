@@ -45,7 +45,7 @@ Whoever raises a number writes the reason beside it. Whoever makes a room smalle
 SLACK: Final = 0.03
 """The share of a budget that may be unused."""
 
-TESTS: Final = 139_000
+TESTS: Final = 138_640
 """The lines that all of `tests` may have."""
 
 

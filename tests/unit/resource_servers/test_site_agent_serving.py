@@ -16,6 +16,7 @@ import pytest
 from site_agent_support import SOURCE, hash_of
 from structlog.testing import capture_logs
 from tests.owned_messages import ABOUT_A_REQUEST
+from tests.support import tokens
 
 from kalends.agents import records
 from kalends.agents.runs import Engine, RunOutcome, ScriptRun
@@ -28,8 +29,7 @@ from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
 from kalends.resource_servers.neighbours.near_visits import VISIT_BYTES_MAX
 from kalends.servers.site import build_site
-from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
+from kalends.serving.auth.keys import write_key_pair
 from kalends.serving.configuration import (
     AgentsConfiguration,
     KeyConfiguration,
@@ -275,11 +275,7 @@ async def test_a_user_sees_their_own_runs_only_and_an_auditor_all(tmp_path: Path
 
 
 def token(key: Path, user: str, *scopes: str) -> dict[str, str]:
-    text = mint(
-        load_private_key(key), user=user, groups=(), audience=("sdsc", "caltech"), scopes=scopes, issuer="",
-        lifetime_s=60, now_s=int(time.time()),
-    )  # fmt: skip
-    return {"Authorization": f"Bearer {text}"}
+    return {"Authorization": f"Bearer {tokens.token(key, user, ('sdsc', 'caltech'), scopes)}"}
 
 
 async def test_a_file_of_records_that_is_not_ours_is_left_alone_and_the_site_serves(

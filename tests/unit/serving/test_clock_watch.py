@@ -35,8 +35,12 @@ class Host:
         return self.watch.now().wall_ms - TRUE_MS - self.passed_ms
 
 
-def test_a_clock_that_goes_on_is_followed_and_nothing_is_told() -> None:
-    host = Host()
+@pytest.fixture
+def host() -> Host:
+    return Host()
+
+
+def test_a_clock_that_goes_on_is_followed_and_nothing_is_told(host: Host) -> None:
     for _ in range(100):
         host.passed_ms += 1_000
         host.wrong_ms += JUMP_MS // 2
@@ -46,8 +50,7 @@ def test_a_clock_that_goes_on_is_followed_and_nothing_is_told() -> None:
 
 
 @pytest.mark.parametrize("wrong_ms", WRONG_MS)
-def test_a_jump_is_told_once_and_waited_out(wrong_ms: int) -> None:
-    host = Host()
+def test_a_jump_is_told_once_and_waited_out(host: Host, wrong_ms: int) -> None:
     host.wrong_ms = wrong_ms
     for _ in range(70):
         host.passed_ms += 1_000
@@ -83,8 +86,7 @@ def test_who_disagrees_with_another_says_so_and_goes_by_its_own_clock(wrong_ms: 
     assert [bool(each) for each in host.told] == [True, False]
 
 
-def test_another_that_jumps_along_with_nobody_else_moves_nobody() -> None:
-    host = Host()
+def test_another_that_jumps_along_with_nobody_else_moves_nobody(host: Host) -> None:
     host.hear("red", wrong_ms=40 * 24 * HOUR_MS)
     assert host.believed_wrong_ms == 0
     assert "40d behind compared with that of red" in host.watch.doubt
@@ -121,15 +123,13 @@ def test_a_clock_that_is_set_and_still_behind_what_the_store_knows_is_not_follow
     assert host.believed_wrong_ms == -2 * HOUR_MS
 
 
-def test_a_clock_that_is_not_behind_the_store_follows_no_jump_for_it() -> None:
-    host = Host()
+def test_a_clock_that_is_not_behind_the_store_follows_no_jump_for_it(host: Host) -> None:
     host.watch.passed(TRUE_MS // 1_000)
     host.wrong_ms = 2 * HOUR_MS
     assert host.believed_wrong_ms == 0
 
 
-def test_how_far_a_clock_was_set_is_told_to_the_second() -> None:
-    host = Host()
+def test_how_far_a_clock_was_set_is_told_to_the_second(host: Host) -> None:
     host.wrong_ms = -2 * HOUR_MS + 1
     host.watch.now()
     assert "was set 2h behind" in host.watch.doubt
@@ -147,8 +147,7 @@ def test_of_several_clocks_the_odd_one_is_named_and_it_may_be_our_own() -> None:
     assert host.watch.doubt == host.told[-1]
 
 
-def test_a_host_that_the_majority_agrees_with_does_not_doubt_itself() -> None:
-    host = Host()
+def test_a_host_that_the_majority_agrees_with_does_not_doubt_itself(host: Host) -> None:
     host.hear("argo")
     host.hear("bode", wrong_ms=-2 * HOUR_MS)
     (told,) = host.told
@@ -158,8 +157,7 @@ def test_a_host_that_the_majority_agrees_with_does_not_doubt_itself() -> None:
     assert host.watch.doubt == "", "nothing suggests that the clock of this host is wrong"
 
 
-def test_without_a_majority_no_clock_is_called_wrong() -> None:
-    host = Host()
+def test_without_a_majority_no_clock_is_called_wrong(host: Host) -> None:
     host.hear("argo", wrong_ms=2 * HOUR_MS)
     host.hear("bode", wrong_ms=-2 * HOUR_MS)
     assert "2h behind compared with that of argo" in host.watch.doubt
@@ -189,9 +187,8 @@ def test_some_seconds_more_are_not_told_again() -> None:
     assert "1h ahead" in host.told[-1]
 
 
-def test_clocks_that_agree_only_pairwise_are_no_surprise() -> None:
+def test_clocks_that_agree_only_pairwise_are_no_surprise(host: Host) -> None:
     """Ours agrees with the nearest of a majority, and not with the others."""
-    host = Host()
     host.hear("argo", wrong_ms=APART_MS - 10_000)
     for who in ("bode", "cray"):
         host.hear(who, wrong_ms=2 * APART_MS - 10_000)

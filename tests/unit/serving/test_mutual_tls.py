@@ -14,13 +14,13 @@ import aiohttp
 import pytest
 from certificates import Authority
 from tests.support.ports import free_urls
+from tests.support.tokens import token
 
 import kalends
 from kalends.cli.servers.server import RunningServers
 from kalends.core.errors import InvalidInput
-from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.keys import write_key_pair
 from kalends.serving.auth.peer_auth import trust_in
-from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import Configuration, load_configuration
 from kalends.serving.http.runner import Service, listen, tls_context
 
@@ -87,10 +87,7 @@ class Facility:
         self.trust = trust_in(self.authority.path, "ca")
 
     def token(self, key: str, user: str, *scopes: str, audience: str = "sdsc") -> dict[str, str]:
-        text = mint(
-            load_private_key(self.folder / key), user=user, groups=(), audience=(audience,),
-            scopes=scopes, issuer="i", lifetime_s=600, now_s=int(time.time()),
-        )  # fmt: skip
+        text = token(self.folder / key, user, (audience,), scopes, issuer="i")
         return {"Authorization": f"Bearer {text}"}
 
     def showing(self, name: str) -> ssl.SSLContext | bool:

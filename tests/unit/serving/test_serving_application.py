@@ -29,6 +29,11 @@ KEY = generate_key()
 BOOK = {"key": "key-0001", "request": REQUEST}
 
 
+@pytest.fixture
+def deeds() -> Deeds:
+    return Deeds()
+
+
 def key_ring() -> KeyRing:
     public = KEY.public_key()
     return KeyRing(
@@ -54,8 +59,7 @@ def check_problem(answer: tuple[int, Any, Any], status: int, code: str) -> dict[
     return dict(body)
 
 
-async def test_a_post_reaches_its_handler_with_caller_and_typed_body() -> None:
-    deeds = Deeds()
+async def test_a_post_reaches_its_handler_with_caller_and_typed_body(deeds: Deeds) -> None:
     async with serving(deeds) as server:
         headers = {"Kalends-Groups": "staff, physics"}
         status, _, body = await server.call("POST", "/v1/requests", json=BOOK, headers=headers)
@@ -66,8 +70,7 @@ async def test_a_post_reaches_its_handler_with_caller_and_typed_body() -> None:
     assert book.request.alternatives[0].terms[0].units == 3
 
 
-async def test_path_fields_reach_the_body() -> None:
-    deeds = Deeds()
+async def test_path_fields_reach_the_body(deeds: Deeds) -> None:
     async with serving(deeds) as server:
         assert (await server.call("GET", f"/v1/requests/{RID}"))[2]["id"] == RID
         await server.call("POST", f"/v1/requests/{RID}/cancel", json={"wait_ms": 5})
@@ -105,8 +108,7 @@ async def test_problems_are_messagepack_where_that_is_asked_for() -> None:
             assert msgpack.unpackb(await response.read())["code"] == "not-found"
 
 
-async def test_what_cannot_be_answered_is_refused_before_anything_is_done() -> None:
-    deeds = Deeds()
+async def test_what_cannot_be_answered_is_refused_before_anything_is_done(deeds: Deeds) -> None:
     async with serving(deeds) as server:
         for accept in ("text/html", "application/json;q=0", "application/json;q=x", ";;,,"):
             answer = await server.call(
@@ -163,8 +165,7 @@ BAD_MSGPACK = [
 
 
 @pytest.mark.parametrize("path", ["/v1/requests", "/v1/find", f"/v1/requests/{RID}/change"])
-async def test_no_malformed_body_leads_to_anything_but_a_problem(path: str) -> None:
-    deeds = Deeds()
+async def test_no_malformed_body_leads_to_anything_but_a_problem(deeds: Deeds, path: str) -> None:
     async with serving(deeds) as server:
         for kind, bodies in (("json", BAD_JSON), ("msgpack", BAD_MSGPACK)):
             for data in bodies:
@@ -227,8 +228,7 @@ HEAD = b"POST /v1/requests HTTP/1.1\r\nHost: 127.0.0.1\r\nKalends-User: a\r\nCon
         b"X: \0\r\n\r\n",
     ],
 )
-async def test_lies_about_the_length_of_a_body_are_never_a_5xx(rest: bytes) -> None:
-    deeds = Deeds()
+async def test_lies_about_the_length_of_a_body_are_never_a_5xx(deeds: Deeds, rest: bytes) -> None:
     async with serving(deeds) as server:
         answer = await server.raw(HEAD + rest)
         assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ") or b" 400 " in answer[:40]
@@ -236,8 +236,7 @@ async def test_lies_about_the_length_of_a_body_are_never_a_5xx(rest: bytes) -> N
     assert deeds.seen == []
 
 
-async def test_a_body_cut_short_is_nobodys_crash() -> None:
-    deeds = Deeds()
+async def test_a_body_cut_short_is_nobodys_crash(deeds: Deeds) -> None:
     async with serving(deeds) as server:
         assert b" 500 " not in await server.raw(
             HEAD + b"Content-Length: 99\r\n\r\n{}", then_close=True
@@ -246,8 +245,7 @@ async def test_a_body_cut_short_is_nobodys_crash() -> None:
     assert deeds.seen == []
 
 
-async def test_a_body_beyond_the_limit_is_refused_while_it_is_read() -> None:
-    deeds = Deeds()
+async def test_a_body_beyond_the_limit_is_refused_while_it_is_read(deeds: Deeds) -> None:
     sent = 0
 
     async def endless() -> Any:
@@ -284,8 +282,7 @@ async def test_a_body_that_comes_too_slowly_is_refused() -> None:
         gate.set()
 
 
-async def test_a_kalends_error_of_a_handler_reaches_the_caller_whole() -> None:
-    deeds = Deeds()
+async def test_a_kalends_error_of_a_handler_reaches_the_caller_whole(deeds: Deeds) -> None:
 
     async def find(caller: Caller, body: calls.Find) -> calls.Answer:
         refusal = Refusal(where="sdsc/sp2", code="busy", detail="taken", rule="night")
@@ -302,8 +299,7 @@ async def test_a_kalends_error_of_a_handler_reaches_the_caller_whole() -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_an_unforeseen_error_is_told_only_to_the_log(at_once: bool) -> None:
-    deeds = Deeds()
+async def test_an_unforeseen_error_is_told_only_to_the_log(deeds: Deeds, at_once: bool) -> None:
 
     async def later(caller: Caller, body: calls.Find) -> calls.Answer:
         raise RuntimeError("the private part")
@@ -322,8 +318,7 @@ async def test_an_unforeseen_error_is_told_only_to_the_log(at_once: bool) -> Non
     assert "RuntimeError: the private part" in logged[0]["exception"]
 
 
-async def test_an_overdue_answer_is_unknown_and_the_handler_still_ends() -> None:
-    deeds = Deeds()
+async def test_an_overdue_answer_is_unknown_and_the_handler_still_ends(deeds: Deeds) -> None:
     gate, ended = asyncio.Event(), asyncio.Event()
 
     async def find(caller: Caller, body: calls.Find) -> calls.Answer:
@@ -472,8 +467,7 @@ async def test_a_request_in_flight_is_answered_at_a_stop_and_watchers_are_woken(
     assert (status, body["next"]) == (200, 7)
 
 
-async def test_a_call_that_does_not_end_is_cut_off_at_a_stop() -> None:
-    deeds = Deeds()
+async def test_a_call_that_does_not_end_is_cut_off_at_a_stop(deeds: Deeds) -> None:
     started = asyncio.Event()
 
     async def watch(caller: Caller, body: calls.Watch) -> calls.Answer:

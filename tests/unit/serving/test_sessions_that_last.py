@@ -14,6 +14,7 @@ import jwt
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.support.tokens import token
 from tests.unit.broker.test_broker_site_link import HELLO, Site, linked
 
 from kalends.broker.sites import site_link
@@ -27,7 +28,6 @@ from kalends.serving.auth.callers import Caller
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.auth.session_proof import BELIEVED_S, PROVE_EVERY_S, Belief
-from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
 
@@ -86,10 +86,7 @@ class Broker:
 
 
 def token_of(key: Ed25519PrivateKey, user: str = "npaci", *, audience: str = "sdsc") -> str:
-    return mint(
-        key, user=user, groups=(), audience=(audience,), scopes=("broker",), issuer="npaci",
-        lifetime_s=60, now_s=int(time.time()),
-    )  # fmt: skip
+    return token(key, user, (audience,), ("broker",), issuer="npaci", lifetime_s=60)
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
+from tests.support.tokens import token
 from yarl import URL
 
 import kalends
@@ -26,7 +26,6 @@ from kalends.servers.broker import build_broker
 from kalends.servers.site import build_site
 from kalends.servers.virtual import build_virtual
 from kalends.serving.auth.keys import load_private_key, write_key_pair
-from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.application import connections_of
 from kalends.serving.http.runner import Service, listen
@@ -404,11 +403,8 @@ async def test_a_member_decides_itself_whom_it_believes(tmp_path: Path) -> None:
     key = load_private_key(tmp_path / "key")
 
     def headers(audience: str) -> dict[str, str]:
-        token = mint(
-            key, user="npaci", groups=(), audience=(audience,), scopes=("broker",),
-            issuer="npaci", lifetime_s=60, now_s=int(time.time()),
-        )  # fmt: skip
-        return {"Authorization": f"Bearer {token}"}
+        text = token(key, "npaci", (audience,), ("broker",), issuer="npaci")
+        return {"Authorization": f"Bearer {text}"}
 
     async with (
         serving(site(tmp_path, "ctc", public)) as ctc,
@@ -437,11 +433,8 @@ async def test_a_manager_answers_brokers_and_nobody_else(tmp_path: Path) -> None
     application = virtual(tmp_path, "midwest", {"m0": "http://127.0.0.1:9"}, public)
     async with serving(application) as midwest, aiohttp.ClientSession() as http:
         for scope, status in (("use", 403), ("broker", 200)):
-            token = mint(
-                key, user="npaci", groups=(), audience=("midwest",), scopes=(scope,), issuer="",
-                lifetime_s=60, now_s=int(time.time()),
-            )  # fmt: skip
-            headers = {"Authorization": f"Bearer {token}", "Content-Type": codec.MSGPACK}
+            text = token(key, "npaci", ("midwest",), (scope,))
+            headers = {"Authorization": f"Bearer {text}", "Content-Type": codec.MSGPACK}
             async with http.post(f"{midwest}/v1/refer", data=body, headers=headers) as answer:
                 assert answer.status == status
                 said = await answer.read()

@@ -70,8 +70,12 @@ class Room:
         return self.queue.job(number).reasons
 
 
-def test_jobs_start_on_nodes_of_their_own_in_the_order_of_the_policy() -> None:
-    room = Room()
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_jobs_start_on_nodes_of_their_own_in_the_order_of_the_policy(room: Room) -> None:
     first, second, third = room.submit(nodes=3), room.submit(nodes=2), room.submit(nodes=1)
     assert room.starts() == [first, third], "the third delays nobody"
     assert room.queue.job(first).nodes == (0, 1, 2)
@@ -81,8 +85,7 @@ def test_jobs_start_on_nodes_of_their_own_in_the_order_of_the_policy() -> None:
     assert room.queue.job(second).nodes == (0, 1)
 
 
-def test_a_key_gives_the_same_job_again_and_no_other() -> None:
-    room = Room()
+def test_a_key_gives_the_same_job_again_and_no_other(room: Room) -> None:
     job = JobRequest(machine="lab/box", limit_s=60, command=("true",), indices=(1, 2, 3))
     assert room.queue.submit(ANN, job, "the-key", 1_000) == (1, 3)
     assert room.queue.submit(ANN, job, "the-key", 1_001) == (1, 3)
@@ -93,8 +96,7 @@ def test_a_key_gives_the_same_job_again_and_no_other() -> None:
         )
 
 
-def test_a_job_of_an_array_has_its_own_index_and_not_those_of_all() -> None:
-    room = Room()
+def test_a_job_of_an_array_has_its_own_index_and_not_those_of_all(room: Room) -> None:
     first = room.submit(indices=(3, 4))
     jobs = [room.queue.job(number) for number in (first, first + 1)]
     assert [(job.index, job.array, job.request.indices) for job in jobs] == [
@@ -125,8 +127,7 @@ def test_what_can_never_be_right_is_refused_and_nothing_has_happened(
     assert room.submit() == 1
 
 
-def test_a_held_job_waits_for_its_release_and_keeps_its_place() -> None:
-    room = Room()
+def test_a_held_job_waits_for_its_release_and_keeps_its_place(room: Room) -> None:
     running, held, behind = room.submit(nodes=4), room.submit(nodes=4), room.submit(nodes=4)
     room.queue.hold(held, "user", room.now)
     assert (room.phase(held), room.reasons(held)) == ("held", {"user"})
@@ -140,8 +141,7 @@ def test_a_held_job_waits_for_its_release_and_keeps_its_place() -> None:
         room.queue.hold(behind, "user", room.now)
 
 
-def test_only_when_nothing_holds_it_any_more_is_a_job_queued() -> None:
-    room = Room()
+def test_only_when_nothing_holds_it_any_more_is_a_job_queued(room: Room) -> None:
     number = room.submit(held=True, not_before=1_500)
     room.queue.hold(number, "operator", room.now)
     assert room.reasons(number) == {"user", "time", "operator"}
@@ -164,9 +164,8 @@ def test_only_when_nothing_holds_it_any_more_is_a_job_queued() -> None:
     ],
 )
 def test_a_job_waits_for_what_becomes_of_another(
-    happened: Any, ending: f.JobEnding, starts: bool
+    room: Room, happened: Any, ending: f.JobEnding, starts: bool
 ) -> None:
-    room = Room()
     first = room.submit()
     second = room.submit(after=(After(job=first, happened=happened),))
     assert room.reasons(second) == {"dependency"}
@@ -176,8 +175,7 @@ def test_a_job_waits_for_what_becomes_of_another(
     assert (second in room.queue.flow.table.jobs) == starts, "what cannot begin is over"
 
 
-def test_a_job_that_waits_for_a_start_is_queued_when_the_shepherd_has_begun() -> None:
-    room = Room()
+def test_a_job_that_waits_for_a_start_is_queued_when_the_shepherd_has_begun(room: Room) -> None:
     first = room.submit()
     second = room.submit(after=(After(job=first, happened="started"),))
     room.settle()
@@ -276,8 +274,7 @@ def test_node_seconds_of_a_period_are_reserved_before_and_counted_after() -> Non
     assert third in room.starts(), "a new period"
 
 
-def test_nobody_is_charged_for_what_was_not_their_doing() -> None:
-    room = Room()
+def test_nobody_is_charged_for_what_was_not_their_doing(room: Room) -> None:
     number = room.submit()
     room.settle()
     room.now += 50
@@ -309,8 +306,7 @@ def test_jobs_are_charged_by_use_and_class_to_the_second_and_not_for_what_was_lo
     assert charged(DONE) == 2 * 7
 
 
-def test_an_attempt_that_never_began_is_made_again_on_the_same_nodes() -> None:
-    room = Room()
+def test_an_attempt_that_never_began_is_made_again_on_the_same_nodes(room: Room) -> None:
     number = room.submit(nodes=2)
     room.settle()
     room.queue.void(number, 1, room.now)
@@ -351,8 +347,7 @@ def test_only_a_job_that_may_run_twice_runs_again_when_it_was_lost(rerun: bool) 
         room.queue.job(number)
 
 
-def test_a_job_that_runs_again_waits_at_its_old_place() -> None:
-    room = Room()
+def test_a_job_that_runs_again_waits_at_its_old_place(room: Room) -> None:
     lost = room.submit(nodes=4, rerun=True)
     room.settle()
     younger = room.submit(nodes=4)
@@ -363,8 +358,7 @@ def test_a_job_that_runs_again_waits_at_its_old_place() -> None:
     assert room.starts() == [younger]
 
 
-def test_a_failed_node_ends_its_jobs_and_gets_no_others() -> None:
-    room = Room()
+def test_a_failed_node_ends_its_jobs_and_gets_no_others(room: Room) -> None:
     first, second = room.submit(nodes=2, rerun=True), room.submit(nodes=2)
     room.settle()
     room.queue.fail([1], "its fan", room.now)
@@ -380,8 +374,7 @@ def test_a_failed_node_ends_its_jobs_and_gets_no_others() -> None:
 
 
 @pytest.mark.parametrize("ending", ["lost", "killed"])
-def test_what_somebody_has_asked_to_end_does_not_run_again(ending: f.EndKind) -> None:
-    room = Room()
+def test_what_somebody_has_asked_to_end_does_not_run_again(room: Room, ending: f.EndKind) -> None:
     number = room.submit(rerun=True)
     room.settle()
     room.queue.begun(number, 1, room.now)
@@ -412,8 +405,7 @@ def test_a_job_whose_node_fails_before_anything_of_it_ran_waits_again() -> None:
     assert room.starts() == [], "unless its user does not want it any more"
 
 
-def test_a_start_that_was_held_up_leaves_reservations_their_nodes() -> None:
-    room = Room()
+def test_a_start_that_was_held_up_leaves_reservations_their_nodes(room: Room) -> None:
     number = room.submit(nodes=2, limit_s=60)
     room.settle()
     room.queue.claims_changed((), (f.NodeClaim(7, 1_060, 1_100, 4),), room.now)
@@ -441,9 +433,8 @@ def test_attempts_that_never_began_do_not_count_as_starts() -> None:
 @pytest.mark.parametrize("rerun", [True, False])
 @pytest.mark.parametrize("waits", [True, False])
 def test_what_has_begun_since_the_store_was_copied_begins_again_only_if_that_does_no_harm(
-    rerun: bool, waits: bool
+    room: Room, rerun: bool, waits: bool
 ) -> None:
-    room = Room()
     before = room.submit(nodes=4) if waits else 0
     number = room.submit(rerun=rerun)
     room.settle()
@@ -475,8 +466,7 @@ def test_nothing_begins_before_it_is_known_what_has_begun_since_the_store_was_co
     assert not room.queue.flow.room.out_reasons
 
 
-def test_a_number_of_an_attempt_that_never_began_is_only_not_used_again() -> None:
-    room = Room()
+def test_a_number_of_an_attempt_that_never_began_is_only_not_used_again(room: Room) -> None:
     before, number = room.submit(nodes=4), room.submit()
     room.queue.attempts_seen([f.SeenAttempts(number, 1, False)], room.now)
     room.settle()
@@ -486,8 +476,7 @@ def test_a_number_of_an_attempt_that_never_began_is_only_not_used_again() -> Non
     assert (start.job.number, start.attempt) == (number, 2)
 
 
-def test_what_was_told_to_end_is_told_again_after_a_restart() -> None:
-    room = Room()
+def test_what_was_told_to_end_is_told_again_after_a_restart(room: Room) -> None:
     number = room.submit()
     room.settle()
     room.queue.begun(number, 1, room.now)
@@ -501,8 +490,7 @@ def test_what_was_told_to_end_is_told_again_after_a_restart() -> None:
     assert (kills.job.number, kills.attempt, kills.detail) == (number, 1, "ann")
 
 
-def test_a_job_that_has_begun_and_whose_record_is_gone_is_lost() -> None:
-    room = Room()
+def test_a_job_that_has_begun_and_whose_record_is_gone_is_lost(room: Room) -> None:
     number, other = room.submit(nodes=4), room.submit()
     room.settle()
     room.queue.begun(number, 1, room.now)
@@ -534,8 +522,7 @@ def _remedy_of(room: Room, who: Principal, project: str) -> str:
     return refused.value.remedy
 
 
-def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start() -> None:
-    room = Room()
+def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start(room: Room) -> None:
     room.queue.claims_changed((), (f.NodeClaim(7, 1_030, 1_100, 4),), room.now)
     long, short = room.submit(limit_s=60), room.submit(limit_s=20)
     assert room.starts() == [short]
@@ -543,8 +530,7 @@ def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start() ->
     assert room.starts() == [long], "three nodes are free all the time"
 
 
-def test_a_claim_where_a_job_is_beyond_its_time_is_told() -> None:
-    room = Room()
+def test_a_claim_where_a_job_is_beyond_its_time_is_told(room: Room) -> None:
     room.submit(nodes=4, limit_s=10)
     room.settle()
     room.now += 30
@@ -552,8 +538,7 @@ def test_a_claim_where_a_job_is_beyond_its_time_is_told() -> None:
     assert room.queue.take_effects().unplaced == [7]
 
 
-def test_a_job_beyond_its_time_keeps_its_nodes_until_it_is_told_to_have_ended() -> None:
-    room = Room()
+def test_a_job_beyond_its_time_keeps_its_nodes_until_it_is_told_to_have_ended(room: Room) -> None:
     number = room.submit(nodes=4, limit_s=10)
     waiting = room.submit(nodes=1)
     room.settle()
@@ -590,8 +575,7 @@ def test_a_switched_policy_outlives_a_restart_until_the_owner_sets_other_terms()
     assert owner.flow.terms == owner.flow.configured == others
 
 
-def test_the_stored_facts_make_the_same_queue_and_what_may_run_is_looked_up() -> None:
-    room = Room()
+def test_the_stored_facts_make_the_same_queue_and_what_may_run_is_looked_up(room: Room) -> None:
     first, second = room.submit(nodes=3), room.submit(nodes=2)
     room.settle()
     room.queue.begun(first, 1, room.now)
@@ -610,8 +594,7 @@ def test_the_stored_facts_make_the_same_queue_and_what_may_run_is_looked_up() ->
 
 
 @pytest.mark.parametrize("broken", ["gap", "back", "headless"])
-def test_a_journal_that_no_queue_has_written_is_refused(broken: str) -> None:
-    room = Room()
+def test_a_journal_that_no_queue_has_written_is_refused(room: Room, broken: str) -> None:
     room.submit()
     room.submit()
     room.settle()
@@ -626,8 +609,7 @@ def test_a_journal_that_no_queue_has_written_is_refused(broken: str) -> None:
         BatchQueue("lab/box", room.terms, 1_000, entries)
 
 
-def test_facts_are_read_as_they_were_stored() -> None:
-    room = Room()
+def test_facts_are_read_as_they_were_stored(room: Room) -> None:
     room.submit(after=(), environment={"A": "b"}, indices=(3, 4))
     room.settle()
     for entry in room.stored:
@@ -700,25 +682,28 @@ def test_a_policy_that_takes_too_long_is_disabled_for_good_and_no_job_is_lost() 
     assert calls > told, "it decides again"
 
 
-def test_a_policy_that_leaves_jobs_waiting_on_an_empty_machine_for_ever_is_disabled() -> None:
-    terms = f.Terms(machine="pool:4", policy="erring_policies:Idle")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
+def decided_by(policy: str, limit_s: int = 60) -> BatchQueue:
+    """A queue of four nodes with a job of three, which such a policy has seen."""
+    queue = BatchQueue("lab/box", f.Terms(machine="pool:4", policy=policy), 1_000)
+    job = JobRequest(machine="lab/box", nodes=3, limit_s=limit_s, command=("true",))
     queue.submit(ANN, job, "the-key", 1_000)
+    return queue
+
+
+def test_a_policy_that_leaves_jobs_waiting_on_an_empty_machine_for_ever_is_disabled() -> None:
+    queue = decided_by("erring_policies:Idle")
     assert queue.fault == (
         "policy erring_policies:Idle: 1 jobs were never started, the first is job 1 "
         "(a policy must start every job that fits on the empty cluster)"
     )
     assert queue.job(1).nodes == (0, 1, 2)
+    terms = f.Terms(machine="pool:4", policy="erring_policies:Idle")
     again = BatchQueue("lab/box", terms, 1_000, queue.take_effects().entries)
     assert (again.fault, again.job(1).nodes) == (queue.fault, (0, 1, 2))
 
 
 def test_a_policy_may_leave_the_machine_empty_until_it_wants_to_look_again() -> None:
-    terms = f.Terms(machine="pool:4", policy="hostile_policies:AtFullHours")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
-    queue.submit(ANN, job, "the-key", 1_000)
+    queue = decided_by("hostile_policies:AtFullHours")
     assert (queue.fault, queue.job(1).phase) == ("", "queued")
     queue.advance(3_600)
     assert queue.job(1).nodes == (0, 1, 2)
@@ -743,10 +728,7 @@ def test_a_class_that_is_no_policy_is_disabled_before_any_job_waits(
 
 
 def test_a_policy_that_changes_a_job_is_told_its_own_line_and_the_job() -> None:
-    terms = f.Terms(machine="pool:4", policy="erring_policies:ChangesLimits")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=1, command=("true",))
-    queue.submit(ANN, job, "the-key", 1_000)
+    queue = decided_by("erring_policies:ChangesLimits", limit_s=1)
     path = Path(erring_policies.__file__)
     line = path.read_text().splitlines().index("            job.until_s = 1") + 1
     said = f"schedule raised AttributeError: changes until_s of job 1 ({path}:{line})"
@@ -754,10 +736,7 @@ def test_a_policy_that_changes_a_job_is_told_its_own_line_and_the_job() -> None:
 
 
 def test_what_a_policy_of_the_owners_own_has_decided_is_stored_and_read_again() -> None:
-    terms = f.Terms(machine="pool:4", policy="kalends.scheduling.policies.ordered.fcfs:Fcfs")
-    queue = BatchQueue("lab/box", terms, 1_000)
-    job = JobRequest(machine="lab/box", nodes=3, limit_s=60, command=("true",))
-    queue.submit(ANN, job, "the-key", 1_000)
+    queue = decided_by("kalends.scheduling.policies.ordered.fcfs:Fcfs")
     fact = queue.take_effects().entries[-1].fact
     assert isinstance(fact, f.Decided)
     assert fact.passes == ((f.Allotment(1, 3),),)

@@ -49,8 +49,12 @@ class SizeRoom(Room):
         return number, ask.change
 
 
-def test_free_nodes_go_to_a_running_job_which_has_them_from_the_ask_on() -> None:
-    room = SizeRoom()
+@pytest.fixture
+def room() -> SizeRoom:
+    return SizeRoom()
+
+
+def test_free_nodes_go_to_a_running_job_which_has_them_from_the_ask_on(room: SizeRoom) -> None:
     number, change = room.grown_beside()
     assert (room.phase(number), room.nodes(number)) == ("changing", (0, 1, 2, 3))
     room.now += 3
@@ -73,8 +77,7 @@ def test_a_growth_that_is_refused_gives_back_just_what_it_had_gained(said: int) 
     assert room.nodes(waiting) == (0, 1, 2)
 
 
-def test_a_shrink_frees_nodes_when_it_has_been_made_and_not_before() -> None:
-    room = SizeRoom()
+def test_a_shrink_frees_nodes_when_it_has_been_made_and_not_before(room: SizeRoom) -> None:
     number = room.run()
     assert len(room.nodes(number)) == 4
     room.settle()
@@ -92,8 +95,7 @@ def test_a_shrink_frees_nodes_when_it_has_been_made_and_not_before() -> None:
     assert room.nodes(waiting) == (2, 3)
 
 
-def test_a_change_that_is_answered_twice_or_late_changes_nothing() -> None:
-    room = SizeRoom()
+def test_a_change_that_is_answered_twice_or_late_changes_nothing(room: SizeRoom) -> None:
     number, change = room.grown_beside()
     room.queue.size_changed(number, change + 1, 4, 0.0, room.now)
     assert room.phase(number) == "changing"
@@ -111,9 +113,8 @@ def test_a_change_that_is_answered_twice_or_late_changes_nothing() -> None:
     ],
 )
 def test_its_user_is_told_since_when_a_job_is_to_change_and_why_it_does_not(
-    nodes: int, why: str, told: str
+    room: SizeRoom, nodes: int, why: str, told: str
 ) -> None:
-    room = SizeRoom()
     number, change = room.grown_beside()
     asked_s = room.now
     room.now += 3
@@ -179,8 +180,7 @@ def test_after_a_restart_an_open_change_is_asked_for_or_taken_back_again(withdra
 
 
 @pytest.mark.parametrize("how", ["not begun", "ending"])
-def test_only_a_job_whose_program_runs_is_asked_to_change(how: str) -> None:
-    room = SizeRoom()
+def test_only_a_job_whose_program_runs_is_asked_to_change(room: SizeRoom, how: str) -> None:
     number = room.submit(sizes=(1, 2, 4), malleable=True, limit_s=600)
     if how == "ending":
         room.queue.begun(number, 1, room.now)
@@ -194,8 +194,7 @@ def test_only_a_job_whose_program_runs_is_asked_to_change(how: str) -> None:
         assert [type(each) for each in room.settle()] == [Resize]
 
 
-def test_a_job_that_ends_in_a_change_leaves_all_that_it_had_or_was_to_have() -> None:
-    room = SizeRoom()
+def test_a_job_that_ends_in_a_change_leaves_all_that_it_had_or_was_to_have(room: SizeRoom) -> None:
     number, _ = room.grown_beside()
     waiting = room.submit(nodes=4)
     room.settle()
@@ -203,15 +202,13 @@ def test_a_job_that_ends_in_a_change_leaves_all_that_it_had_or_was_to_have() -> 
     assert room.starts() == [waiting]
 
 
-def test_a_node_that_fails_ends_a_job_that_was_just_given_it() -> None:
-    room = SizeRoom()
+def test_a_node_that_fails_ends_a_job_that_was_just_given_it(room: SizeRoom) -> None:
     number, _ = room.grown_beside()
     room.queue.fail([1], "its fan", room.now)
     assert room.phase(number) == "ending"
 
 
-def test_a_program_gets_the_size_that_it_wants_or_the_reason_why_not() -> None:
-    room = SizeRoom()
+def test_a_program_gets_the_size_that_it_wants_or_the_reason_why_not(room: SizeRoom) -> None:
     number = room.run()
     room.settle()
     room.later()
@@ -233,8 +230,7 @@ def test_a_program_gets_the_size_that_it_wants_or_the_reason_why_not() -> None:
     assert ask.nodes == (0, 1), "it need not rest before, as the policy would have it"
 
 
-def test_a_wish_for_more_is_denied_while_others_wait_or_nothing_is_free() -> None:
-    room = SizeRoom()
+def test_a_wish_for_more_is_denied_while_others_wait_or_nothing_is_free(room: SizeRoom) -> None:
     number = room.run(sizes=(2, 4), nodes=2)
     room.settle()
     room.later()
@@ -281,8 +277,7 @@ def test_the_limit_follows_the_size_where_a_job_has_one_for_each(ending_s: int) 
     assert job.entry.until_s == job.started_s + 192 + ending_s
 
 
-def test_what_a_change_has_taken_is_what_the_next_one_is_expected_to_take() -> None:
-    room = SizeRoom()
+def test_what_a_change_has_taken_is_what_the_next_one_is_expected_to_take(room: SizeRoom) -> None:
     number, change = room.grown_beside()
     room.now += 5
     room.queue.size_changed(number, change, 4, 3.4, room.now)
@@ -317,8 +312,7 @@ def test_limits_that_do_not_belong_to_the_sizes_are_refused(limits_s: tuple[int,
         ).check()
 
 
-def test_what_the_calendar_has_of_a_job_follows_its_size() -> None:
-    room = SizeRoom()
+def test_what_the_calendar_has_of_a_job_follows_its_size(room: SizeRoom) -> None:
     number, change = room.grown_beside()
     room.queue.size_changed(number, change, 0, 0.0, room.now)
     occupied = [each for each in room.queue.take_effects().occupied if each.number == number]

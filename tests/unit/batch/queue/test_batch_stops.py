@@ -49,8 +49,12 @@ class UrgentRoom(Room):
         return queue
 
 
-def test_nodes_of_a_job_that_stops_are_its_own_until_it_stands_still() -> None:
-    room = UrgentRoom()
+@pytest.fixture
+def room() -> UrgentRoom:
+    return UrgentRoom()
+
+
+def test_nodes_of_a_job_that_stops_are_its_own_until_it_stands_still(room: UrgentRoom) -> None:
     low, urgent = room.run_and_stop()
     job = room.queue.job(low)
     assert (job.phase, job.nodes, room.phase(urgent)) == ("stopping", (0, 1, 2, 3), "queued")
@@ -84,8 +88,7 @@ def test_a_stopped_job_goes_on_with_the_time_that_it_has_left_and_is_charged_for
     assert (over.node_seconds, over.credit_seconds, over.stood_s) == (4 * 160, 4 * 160, 40)
 
 
-def test_a_job_that_ends_before_it_stands_still_has_ended() -> None:
-    room = UrgentRoom()
+def test_a_job_that_ends_before_it_stands_still_has_ended(room: UrgentRoom) -> None:
     low, urgent = room.run_and_stop()
     room.end(low)
     room.queue.stopped(low, 1, 1, room.now)
@@ -93,8 +96,7 @@ def test_a_job_that_ends_before_it_stands_still_has_ended() -> None:
     assert low in room.queue.flow.table.past
 
 
-def test_a_job_that_cannot_be_stopped_goes_on_and_is_asked_no_more() -> None:
-    room = UrgentRoom()
+def test_a_job_that_cannot_be_stopped_goes_on_and_is_asked_no_more(room: UrgentRoom) -> None:
     low, urgent = room.run_and_stop()
     assert room.queue.not_stopped(low, 1, 1, "it cannot", room.now)
     assert not room.queue.not_stopped(low, 1, 1, "it cannot", room.now)
@@ -106,8 +108,7 @@ def test_a_job_that_cannot_be_stopped_goes_on_and_is_asked_no_more() -> None:
     assert room.phase(another) == "queued"
 
 
-def test_a_job_that_has_not_begun_when_it_is_to_stop_begins_anew_later() -> None:
-    room = UrgentRoom()
+def test_a_job_that_has_not_begun_when_it_is_to_stop_begins_anew_later(room: UrgentRoom) -> None:
     low = room.submit(nodes=4, priority="low")
     room.settle()
     urgent = room.submit(nodes=4, priority="high")
@@ -125,9 +126,8 @@ def test_a_job_that_has_not_begun_when_it_is_to_stop_begins_anew_later() -> None
 @pytest.mark.parametrize("lost_when", ["stopping", "stopped"])
 @pytest.mark.parametrize("rerun", [False, True])
 def test_a_stopped_job_whose_shepherd_dies_is_lost_or_begins_anew(
-    lost_when: str, rerun: bool
+    room: UrgentRoom, lost_when: str, rerun: bool
 ) -> None:
-    room = UrgentRoom()
     low, urgent = room.run_and_stop(rerun=rerun)
     if lost_when == "stopped":
         room.stopped(low)
@@ -143,8 +143,7 @@ def test_a_stopped_job_whose_shepherd_dies_is_lost_or_begins_anew(
     assert (start.job.number, start.attempt, start.job.limit_s) == (low, 2, 600)
 
 
-def test_a_stopped_job_that_is_killed_gets_no_nodes_any_more() -> None:
-    room = UrgentRoom()
+def test_a_stopped_job_that_is_killed_gets_no_nodes_any_more(room: UrgentRoom) -> None:
     low, urgent = room.run_and_stop()
     room.stopped(low)
     with pytest.raises(Conflict, match="job 1 is stopped, not waiting"):
@@ -170,8 +169,7 @@ def test_a_job_that_is_killed_while_it_stops_has_its_nodes_until_it_has_ended() 
     assert urgent in room.starts()
 
 
-def test_a_node_that_fails_takes_nothing_from_a_stopped_job() -> None:
-    room = UrgentRoom()
+def test_a_node_that_fails_takes_nothing_from_a_stopped_job(room: UrgentRoom) -> None:
     low, urgent = room.run_and_stop(nodes=3)
     room.stopped(low)
     room.queue.fail([0], "its fan", room.now)
@@ -183,8 +181,7 @@ def test_a_node_that_fails_takes_nothing_from_a_stopped_job() -> None:
     assert go_on.nodes == (1, 2, 3)
 
 
-def test_under_another_policy_a_stopped_job_goes_on_too() -> None:
-    room = UrgentRoom()
+def test_under_another_policy_a_stopped_job_goes_on_too(room: UrgentRoom) -> None:
     low, _ = room.run_and_stop()
     room.queue.set_policy("conservative", room.now)
     room.stopped(low)
@@ -192,8 +189,7 @@ def test_under_another_policy_a_stopped_job_goes_on_too() -> None:
     assert room.phase(low) == "running"
 
 
-def test_a_job_whose_nodes_are_booked_for_it_is_not_stopped() -> None:
-    room = UrgentRoom()
+def test_a_job_whose_nodes_are_booked_for_it_is_not_stopped(room: UrgentRoom) -> None:
     fixed = room.submit(nodes=4, limit_s=60, priority="low", at=1_000)
     assert room.starts() == [fixed]
     room.queue.begun(fixed, 1, room.now)
@@ -201,8 +197,7 @@ def test_a_job_whose_nodes_are_booked_for_it_is_not_stopped() -> None:
     assert room.settle() == []
 
 
-def test_after_a_restart_what_was_not_answered_is_asked_again() -> None:
-    room = UrgentRoom()
+def test_after_a_restart_what_was_not_answered_is_asked_again(room: UrgentRoom) -> None:
     low, urgent = room.run_and_stop()
     actions = room.restarted().take_effects().actions
     assert [type(each) for each in actions] == [LookUp, StandStill]

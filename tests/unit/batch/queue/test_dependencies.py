@@ -47,6 +47,11 @@ class Room:
         return {job.number: job.kill_detail for job in over if job.phase == "withdrawn"}
 
 
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
 @pytest.mark.parametrize(
     ("happened", "endings", "becomes"),
     [
@@ -58,9 +63,8 @@ class Room:
     ],
 )
 def test_who_waits_for_an_array_waits_for_all_of_it(
-    happened: Dependency, endings: tuple[f.JobEnding, ...], becomes: tuple[str, ...]
+    room: Room, happened: Dependency, endings: tuple[f.JobEnding, ...], becomes: tuple[str, ...]
 ) -> None:
-    room = Room()
     first = room.submit(indices=(5, 6, 7))
     waiting = room.submit(first, happened=happened)
     for number, (ending, state) in enumerate(zip(endings, becomes, strict=True), first):
@@ -68,8 +72,7 @@ def test_who_waits_for_an_array_waits_for_all_of_it(
         assert room.state(waiting) == state
 
 
-def test_who_waits_for_the_start_of_an_array_waits_until_all_have_begun_once() -> None:
-    room = Room()
+def test_who_waits_for_the_start_of_an_array_waits_until_all_have_begun_once(room: Room) -> None:
     first = room.submit(indices=(5, 6), rerun=True)
     waiting = room.submit(first, happened="started")
     room.end(first, f.JobEnding(kind="lost"))
@@ -79,8 +82,7 @@ def test_who_waits_for_the_start_of_an_array_waits_until_all_have_begun_once() -
     assert room.state(waiting) == "starting"
 
 
-def test_an_array_of_which_one_never_began_will_never_have_started() -> None:
-    room = Room()
+def test_an_array_of_which_one_never_began_will_never_have_started(room: Room) -> None:
     first = room.submit(indices=(5, 6), held=True)
     waiting = room.submit(first, happened="started")
     room.queue.cancel(first, "", 1_000)
@@ -88,16 +90,14 @@ def test_an_array_of_which_one_never_began_will_never_have_started() -> None:
     assert room.withdrawn()[waiting] == ("it waited for array 1, which ended without a start")
 
 
-def test_a_later_number_of_an_array_is_that_job_alone() -> None:
-    room = Room()
+def test_a_later_number_of_an_array_is_that_job_alone(room: Room) -> None:
     first = room.submit(indices=(5, 6))
     waiting = room.submit(first + 1)
     room.end(first + 1)
     assert room.state(waiting) == "starting"
 
 
-def test_who_comes_when_an_array_is_over_hears_of_all_of_it() -> None:
-    room = Room()
+def test_who_comes_when_an_array_is_over_hears_of_all_of_it(room: Room) -> None:
     first = room.submit(indices=(5, 6))
     room.end(first)
     room.end(first + 1, FAILED)
@@ -105,8 +105,7 @@ def test_who_comes_when_an_array_is_over_hears_of_all_of_it() -> None:
     assert room.state(room.submit(first)) == "over"
 
 
-def test_a_long_chain_behind_a_failure_is_withdrawn_each_for_the_one_before() -> None:
-    room = Room()
+def test_a_long_chain_behind_a_failure_is_withdrawn_each_for_the_one_before(room: Room) -> None:
     first = last = room.submit()
     for _ in range(CHAIN):
         last = room.submit(last)
@@ -117,24 +116,21 @@ def test_a_long_chain_behind_a_failure_is_withdrawn_each_for_the_one_before() ->
     assert not room.queue.flow.table.jobs
 
 
-def test_what_waits_for_a_job_that_is_over_already_ends_at_once() -> None:
-    room = Room()
+def test_what_waits_for_a_job_that_is_over_already_ends_at_once(room: Room) -> None:
     first = room.submit()
     room.end(first, FAILED)
     second = room.submit(first)
     assert room.withdrawn() == {second: "it waited for job 1, which has not succeeded"}
 
 
-def test_a_job_held_by_its_user_ends_too_when_what_it_waits_for_never_comes() -> None:
-    room = Room()
+def test_a_job_held_by_its_user_ends_too_when_what_it_waits_for_never_comes(room: Room) -> None:
     first = room.submit()
     second = room.submit(first, held=True)
     room.end(first, FAILED)
     assert second in room.withdrawn()
 
 
-def test_a_released_job_waits_for_nothing_any_more() -> None:
-    room = Room()
+def test_a_released_job_waits_for_nothing_any_more(room: Room) -> None:
     first = room.submit()
     second = room.submit(first)
     room.queue.release(second, ["dependency"], 1_000)
@@ -142,8 +138,7 @@ def test_a_released_job_waits_for_nothing_any_more() -> None:
     assert room.state(second) == "starting"
 
 
-def test_a_withdrawal_that_was_not_stored_is_made_after_a_restart() -> None:
-    room = Room()
+def test_a_withdrawal_that_was_not_stored_is_made_after_a_restart(room: Room) -> None:
     first = room.submit()
     second = room.submit(first)
     room.end(first, FAILED)

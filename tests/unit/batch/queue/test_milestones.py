@@ -58,8 +58,12 @@ class Hall:
         self.queue = BatchQueue("lab/box", None, self.now, self.entries)
 
 
-def test_a_job_that_begins_and_ends_is_told_of_twice() -> None:
-    hall = Hall()
+@pytest.fixture
+def hall() -> Hall:
+    return Hall()
+
+
+def test_a_job_that_begins_and_ends_is_told_of_twice(hall: Hall) -> None:
     number = hall.submit(name="solver")
     assert hall.subjects() == [], "waiting is no news"
     hall.begin(number)
@@ -87,16 +91,14 @@ def test_only_what_was_asked_for_is_told(when: Any, ending: f.JobEnding, told: l
     assert hall.subjects() == told
 
 
-def test_who_has_not_asked_is_told_nothing() -> None:
-    hall = Hall()
+def test_who_has_not_asked_is_told_nothing(hall: Hall) -> None:
     number = hall.submit(None)
     hall.begin(number)
     hall.end(number, FAILED)
     assert hall.deliveries() == []
 
 
-def test_a_job_that_is_withdrawn_has_failed_and_says_by_whom() -> None:
-    hall = Hall()
+def test_a_job_that_is_withdrawn_has_failed_and_says_by_whom(hall: Hall) -> None:
     number = hall.submit(held=True)
     hall.queue.cancel(number, "by ann", hall.now)
     (delivery,) = hall.deliveries()
@@ -105,8 +107,7 @@ def test_a_job_that_is_withdrawn_has_failed_and_says_by_whom() -> None:
     assert "started" not in delivery.text
 
 
-def test_an_attempt_that_was_lost_is_told_of_when_it_begins_again() -> None:
-    hall = Hall()
+def test_an_attempt_that_was_lost_is_told_of_when_it_begins_again(hall: Hall) -> None:
     number = hall.submit(rerun=True)
     hall.begin(number)
     first = hall.deliveries()
@@ -118,8 +119,7 @@ def test_an_attempt_that_was_lost_is_told_of_when_it_begins_again() -> None:
     assert again.id != first[0].id
 
 
-def test_an_array_is_told_of_once_and_names_those_that_failed() -> None:
-    hall = Hall()
+def test_an_array_is_told_of_once_and_names_those_that_failed(hall: Hall) -> None:
     first = hall.submit(indices=tuple(range(10, 14)), name="sweep")
     for number in range(first, first + 4):
         hall.begin(number)
@@ -136,8 +136,7 @@ def test_an_array_is_told_of_once_and_names_those_that_failed() -> None:
     assert over.facts["array"] == {"jobs": 4, "failed": [10, 12]}
 
 
-def test_an_array_that_went_well_says_so() -> None:
-    hall = Hall()
+def test_an_array_that_went_well_says_so(hall: Hall) -> None:
     first = hall.submit(Notify(when=("fail", "end")), indices=(1, 2))
     for number in (first, first + 1):
         hall.begin(number)
@@ -145,8 +144,7 @@ def test_an_array_that_went_well_says_so() -> None:
     assert hall.subjects() == ["array lab/box/1 has ended: all 2 jobs succeeded"]
 
 
-def test_each_job_of_an_array_is_told_of_if_its_user_wants_that() -> None:
-    hall = Hall()
+def test_each_job_of_an_array_is_told_of_if_its_user_wants_that(hall: Hall) -> None:
     first = hall.submit(Notify(when=("end",), each=True), indices=(1, 2))
     for number in (first, first + 1):
         hall.begin(number)
@@ -154,8 +152,7 @@ def test_each_job_of_an_array_is_told_of_if_its_user_wants_that() -> None:
     assert hall.subjects() == ["lab/box/1 has ended: exit", "lab/box/2 has ended: exit"]
 
 
-def test_after_a_restart_nothing_is_told_again() -> None:
-    hall = Hall()
+def test_after_a_restart_nothing_is_told_again(hall: Hall) -> None:
     number = hall.submit()
     hall.begin(number)
     hall.restart()
@@ -164,8 +161,7 @@ def test_after_a_restart_nothing_is_told_again() -> None:
     assert hall.deliveries() == []
 
 
-def test_a_delivery_says_where_things_are_and_nothing_of_the_environment() -> None:
-    hall = Hall()
+def test_a_delivery_says_where_things_are_and_nothing_of_the_environment(hall: Hall) -> None:
     number = hall.submit(
         name="a\nBcc: eve@example.org", environment={"TOKEN": "hidden"}, nodes=2,
         directory="/data/ann", output="out-%j", project="dna", script="#!/bin/sh\nsecret\n",
@@ -216,8 +212,7 @@ def test_what_can_never_be_told_is_refused(fields: Any, where: str) -> None:
     assert refused.value.where.startswith(f"notify.{where}")
 
 
-def test_a_job_of_a_broker_that_could_not_start_has_not_failed_yet() -> None:
-    hall = Hall()
+def test_a_job_of_a_broker_that_could_not_start_has_not_failed_yet(hall: Hall) -> None:
     job = JobRequest(machine="lab/box", limit_s=60, command=("true",), notify=ALL)
     number = hall.queue.submit(ANN, job, key_of_place(7, "a-request"), hall.now)[0]
     ending = f.JobEnding(kind="not-started", detail="no such command", of_site=True)

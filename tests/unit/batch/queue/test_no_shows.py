@@ -26,8 +26,7 @@ def test_nodes_of_a_reservation_that_nobody_uses_go_back_to_the_queue() -> None:
     assert room.at(2_300) == [job]
 
 
-def test_by_default_they_never_go_back() -> None:
-    room = Room()
+def test_by_default_they_never_go_back(room: Room) -> None:
     room.at(2_000)
     outside(room)
     assert room.at(2_999) == []
@@ -117,8 +116,7 @@ def test_when_a_part_of_a_job_in_step_is_over_its_nodes_go_to_the_queue(killed: 
     assert room.cancel() == []
 
 
-def test_the_slot_of_a_part_that_keeps_it_is_there_for_other_jobs() -> None:
-    room = Room()
+def test_the_slot_of_a_part_that_keeps_it_is_there_for_other_jobs(room: Room) -> None:
     part = room.submit(key=key_of_part(RESERVED), nodes=3, limit_s=0, keep_slot=True)
     assert room.at(2_000) == [part]
     job = outside(room)
@@ -130,8 +128,7 @@ def test_the_slot_of_a_part_that_keeps_it_is_there_for_other_jobs() -> None:
     assert room.at(3_000) == [job]
 
 
-def test_nodes_of_a_part_stay_reserved_while_other_jobs_of_its_user_run_there() -> None:
-    room = Room()
+def test_nodes_of_a_part_stay_reserved_while_other_jobs_of_its_user_run_there(room: Room) -> None:
     part = room.submit(key=key_of_part(RESERVED), nodes=2, limit_s=0)
     other = room.submit(nodes=1, limit_s=0)
     assert room.at(2_000) == [part, other]

@@ -28,8 +28,12 @@ class OfferRoom(Room):
         return self.offers.offer(ANN, job, f"the-key-{self.keys}", counted_s, self.now)
 
 
-def test_an_offered_job_keeps_its_nodes_idle_and_begins_once_it_is_taken() -> None:
-    room = OfferRoom()
+@pytest.fixture
+def room() -> OfferRoom:
+    return OfferRoom()
+
+
+def test_an_offered_job_keeps_its_nodes_idle_and_begins_once_it_is_taken(room: OfferRoom) -> None:
     number = room.offer(nodes=4, limit_s=60)
     assert room.settle() == []
     assert (room.phase(number), room.queue.job(number).nodes) == ("kept", (0, 1, 2, 3))
@@ -89,8 +93,7 @@ def test_jobs_that_were_submitted_before_the_owner_changed_that_time_keep_theirs
     assert [room.offers.start_by(each) - room.now for each in (before, after, last)] == [0, 60, 135]
 
 
-def test_who_stands_behind_an_offer_moves_up_when_it_ends() -> None:
-    room = OfferRoom()
+def test_who_stands_behind_an_offer_moves_up_when_it_ends(room: OfferRoom) -> None:
     number = room.offer(nodes=4, limit_s=60)
     behind = room.submit(nodes=4, limit_s=60)
     assert room.offers.start_by(behind) == room.now + 70
@@ -100,8 +103,7 @@ def test_who_stands_behind_an_offer_moves_up_when_it_ends() -> None:
     assert number not in room.queue.flow.table.jobs
 
 
-def test_an_offer_that_is_taken_while_it_waits_is_a_job_as_others() -> None:
-    room = OfferRoom()
+def test_an_offer_that_is_taken_while_it_waits_is_a_job_as_others(room: OfferRoom) -> None:
     first = room.submit(nodes=4, limit_s=60)
     room.settle()
     number = room.offer(nodes=4, limit_s=60)
@@ -167,16 +169,14 @@ def test_an_offer_whose_nodes_others_have_may_end_as_any() -> None:
     assert room.queue.next_due_s() is None
 
 
-def test_an_owner_may_let_nodes_be_kept_for_ever() -> None:
-    room = OfferRoom()
+def test_an_owner_may_let_nodes_be_kept_for_ever(room: OfferRoom) -> None:
     number = room.offer(nodes=4, limit_s=60)
     room.now += 86_400
     room.queue.advance(room.now)
     assert room.phase(number) == "kept"
 
 
-def test_nodes_that_were_kept_idle_are_not_charged() -> None:
-    room = OfferRoom()
+def test_nodes_that_were_kept_idle_are_not_charged(room: OfferRoom) -> None:
     number = room.offer(nodes=4, limit_s=60)
     room.now += 8
     room.offers.take(number, room.now)
@@ -187,8 +187,7 @@ def test_nodes_that_were_kept_idle_are_not_charged() -> None:
     assert over.node_seconds == 40
 
 
-def test_an_offer_whose_node_fails_waits_again() -> None:
-    room = OfferRoom()
+def test_an_offer_whose_node_fails_waits_again(room: OfferRoom) -> None:
     number = room.offer(nodes=4, limit_s=60)
     room.queue.fail([0], "its fan", room.now)
     assert room.phase(number) == "queued"
@@ -196,8 +195,7 @@ def test_an_offer_whose_node_fails_waits_again() -> None:
     assert room.phase(number) == "kept"
 
 
-def test_after_a_restart_an_offer_is_where_it_was_and_nothing_is_looked_up() -> None:
-    room = OfferRoom()
+def test_after_a_restart_an_offer_is_where_it_was_and_nothing_is_looked_up(room: OfferRoom) -> None:
     number = room.offer(nodes=4, limit_s=60)
     room.settle()
     again = BatchQueue("lab/box", room.terms, room.now, room.stored)
@@ -208,8 +206,7 @@ def test_after_a_restart_an_offer_is_where_it_was_and_nothing_is_looked_up() -> 
     assert [type(each) for each in again.take_effects().actions] == [Start]
 
 
-def test_an_offer_cannot_be_held_and_only_plain_jobs_are_offered() -> None:
-    room = OfferRoom()
+def test_an_offer_cannot_be_held_and_only_plain_jobs_are_offered(room: OfferRoom) -> None:
     number = room.offer(nodes=1)
     with pytest.raises(Conflict, match="only offered"):
         room.queue.hold(number, "user", room.now)
@@ -217,8 +214,7 @@ def test_an_offer_cannot_be_held_and_only_plain_jobs_are_offered() -> None:
         room.offer(nodes=1, indices=(1, 2))
 
 
-def test_only_places_that_nobody_has_taken_may_be_forgotten_by_a_store() -> None:
-    room = OfferRoom()
+def test_only_places_that_nobody_has_taken_may_be_forgotten_by_a_store(room: OfferRoom) -> None:
 
     def soft() -> bool:
         return are_soft(room.queue.take_effects())
@@ -309,8 +305,7 @@ def _let_happen(
         room.queue.begun(number, each.attempt, room.now)
 
 
-def test_of_an_offer_that_nobody_took_nothing_is_kept_charged_or_told() -> None:
-    room = OfferRoom()
+def test_of_an_offer_that_nobody_took_nothing_is_kept_charged_or_told(room: OfferRoom) -> None:
     notify = Notify(when=("begin", "end", "fail"))
     kept = room.offer(nodes=4, notify=notify)
     queued = room.offer(nodes=4, notify=notify)

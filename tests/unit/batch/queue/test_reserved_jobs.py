@@ -16,8 +16,7 @@ from kalends.core.jobs import LimitWarning
 ANOTHER = "0190a000-0000-7000-8000-000000000002"
 
 
-def test_jobs_begin_in_their_reservation_and_have_its_nodes_among_themselves() -> None:
-    room = Room()
+def test_jobs_begin_in_their_reservation_and_have_its_nodes_among_themselves(room: Room) -> None:
     jobs = [room.submit(nodes=nodes) for nodes in (2, 2, 1)]
     assert room.starts() == []
     assert room.at(1_999) == []
@@ -27,8 +26,7 @@ def test_jobs_begin_in_their_reservation_and_have_its_nodes_among_themselves() -
     assert room.starts() == [jobs[1]]
 
 
-def test_no_node_is_counted_twice_beside_the_queue() -> None:
-    room = Room()
+def test_no_node_is_counted_twice_beside_the_queue(room: Room) -> None:
     inside = room.submit(nodes=2)
     room.at(2_000)
     outside = room.submit(nodes=1, reservation="", limit_s=5_000)
@@ -73,8 +71,7 @@ def test_what_can_never_run_in_a_reservation_is_refused_at_once_with_the_reason(
         Room().submit(**fields)
 
 
-def test_a_reservation_that_is_over_or_gone_takes_no_jobs() -> None:
-    room = Room()
+def test_a_reservation_that_is_over_or_gone_takes_no_jobs(room: Room) -> None:
     room.at(2_950)
     with pytest.raises(InvalidInput, match="3 nodes for 50s"):
         room.submit(limit_s=51)
@@ -89,8 +86,7 @@ def test_a_reservation_that_is_over_or_gone_takes_no_jobs() -> None:
         gone.submit(who=BOB)
 
 
-def test_without_a_limit_a_job_runs_until_the_slot_ends_and_is_warned_before() -> None:
-    room = Room()
+def test_without_a_limit_a_job_runs_until_the_slot_ends_and_is_warned_before(room: Room) -> None:
     number = room.submit(limit_s=0, warning=LimitWarning(before_s=60))
     room.at(1_999)
     room.queue.advance(2_000)
@@ -102,8 +98,7 @@ def test_without_a_limit_a_job_runs_until_the_slot_ends_and_is_warned_before() -
     assert room.queue.job(late).until_s == 3_000
 
 
-def test_a_job_whose_start_was_held_up_ends_with_its_slot_all_the_same() -> None:
-    room = Room()
+def test_a_job_whose_start_was_held_up_ends_with_its_slot_all_the_same(room: Room) -> None:
     whole, short = room.submit(limit_s=0), room.submit(limit_s=60)
     room.queue.advance(2_000)
     room.settle()
@@ -116,8 +111,7 @@ def test_a_job_whose_start_was_held_up_ends_with_its_slot_all_the_same() -> None
     assert limits == [(whole, 960)], "the other one has its minute, for the slot has room for it"
 
 
-def test_who_has_no_time_left_is_withdrawn_and_told() -> None:
-    room = Room()
+def test_who_has_no_time_left_is_withdrawn_and_told(room: Room) -> None:
     first, second = room.submit(nodes=3, limit_s=900), room.submit(nodes=3, limit_s=900)
     assert room.at(2_000) == [first]
     room.now = 2_160
@@ -132,16 +126,14 @@ def test_who_has_no_time_left_is_withdrawn_and_told() -> None:
     ]
 
 
-def test_waiting_jobs_follow_a_reservation_that_is_moved() -> None:
-    room = Room()
+def test_waiting_jobs_follow_a_reservation_that_is_moved(room: Room) -> None:
     number = room.submit()
     room.change(f.NodeClaim(8, 5_000, 6_000, 2, RESERVED, "ann"))
     assert room.at(2_500) == []
     assert room.at(5_000) == [number]
 
 
-def test_running_jobs_stay_in_a_reservation_that_goes_on_and_have_its_time() -> None:
-    room = Room()
+def test_running_jobs_stay_in_a_reservation_that_goes_on_and_have_its_time(room: Room) -> None:
     whole, short = room.submit(limit_s=0), room.submit(limit_s=100)
     room.at(2_000)
     actions = room.change(f.NodeClaim(8, 2_000, 4_000, 2, RESERVED, "ann"))
@@ -154,8 +146,7 @@ def test_running_jobs_stay_in_a_reservation_that_goes_on_and_have_its_time() -> 
     assert room.queue.job(short).until_s == 2_050
 
 
-def test_of_a_smaller_reservation_those_that_began_last_are_ended_and_told() -> None:
-    room = Room()
+def test_of_a_smaller_reservation_those_that_began_last_are_ended_and_told(room: Room) -> None:
     first, second = room.submit(nodes=2), room.submit(nodes=1)
     assert room.at(2_000) == [first, second]
     kills = [each for each in room.change(replace(room.slot, nodes=2)) if isinstance(each, Kill)]
@@ -169,8 +160,7 @@ def test_of_a_smaller_reservation_those_that_began_last_are_ended_and_told() -> 
     assert room.starts() == [third]
 
 
-def test_with_a_reservation_that_is_cancelled_its_jobs_end() -> None:
-    room = Room()
+def test_with_a_reservation_that_is_cancelled_its_jobs_end(room: Room) -> None:
     running, waiting = room.submit(nodes=3), room.submit(nodes=3)
     room.at(2_000)
     actions = room.cancel()
@@ -182,8 +172,7 @@ def test_with_a_reservation_that_is_cancelled_its_jobs_end() -> None:
     assert room.starts() == [outside]
 
 
-def test_a_hold_becomes_a_slot_when_it_is_locked() -> None:
-    room = Room()
+def test_a_hold_becomes_a_slot_when_it_is_locked(room: Room) -> None:
     hold = f.NodeClaim(9, 1_100, 1_200, 1)
     room.queue.claims_changed((), (hold,), room.now)
     locked = replace(hold, reservation=ANOTHER, user="bob")
@@ -193,8 +182,7 @@ def test_a_hold_becomes_a_slot_when_it_is_locked() -> None:
     assert room.at(1_100) == [number]
 
 
-def test_a_slot_whose_nodes_are_in_use_is_kept_when_they_come_back() -> None:
-    room = Room()
+def test_a_slot_whose_nodes_are_in_use_is_kept_when_they_come_back(room: Room) -> None:
     late = room.submit(reservation="", nodes=4, limit_s=1_000)
     assert room.starts() == [late]
     inside = room.submit(nodes=3)
@@ -203,8 +191,7 @@ def test_a_slot_whose_nodes_are_in_use_is_kept_when_they_come_back() -> None:
     assert room.starts() == [inside]
 
 
-def test_a_job_that_never_began_before_its_slot_was_over_never_runs() -> None:
-    room = Room()
+def test_a_job_that_never_began_before_its_slot_was_over_never_runs(room: Room) -> None:
     number = room.submit(limit_s=0)
     room.at(1_999)
     room.queue.advance(2_000)
@@ -215,8 +202,7 @@ def test_a_job_that_never_began_before_its_slot_was_over_never_runs() -> None:
     assert [job.phase for job in effects.over] == ["withdrawn"]
 
 
-def test_a_later_attempt_has_what_is_left_of_the_time() -> None:
-    room = Room()
+def test_a_later_attempt_has_what_is_left_of_the_time(room: Room) -> None:
     number = room.submit(limit_s=500)
     room.at(1_999)
     room.queue.advance(2_000)
@@ -235,8 +221,7 @@ def test_limits_of_users_do_not_keep_their_own_nodes_from_them() -> None:
     assert room.at(2_000) == inside
 
 
-def test_a_restart_comes_to_the_same_jobs_slots_and_limits() -> None:
-    room = Room()
+def test_a_restart_comes_to_the_same_jobs_slots_and_limits(room: Room) -> None:
     jobs = [room.submit(nodes=2, limit_s=0), room.submit(nodes=1), room.submit(nodes=3)]
     room.at(2_000)
     room.change(f.NodeClaim(8, 1_500, 2_500, 3, RESERVED, "ann"))
@@ -267,8 +252,7 @@ def test_on_a_machine_with_a_topology_jobs_get_partitions_of_the_reserved_nodes(
     assert not room.unplaced
 
 
-def test_a_job_with_a_fixed_start_has_its_nodes_booked_and_begins_then() -> None:
-    room = Room()
+def test_a_job_with_a_fixed_start_has_its_nodes_booked_and_begins_then(room: Room) -> None:
     number = room.submit(BOB, reservation="", at=1_400, limit_s=200, nodes=2)
     assert room.starts() == []
     assert room.occupied == [Occupied(number, 2, 1_400, 1_600)]
@@ -291,9 +275,8 @@ def test_a_job_with_a_fixed_start_has_its_nodes_booked_and_begins_then() -> None
     ],
 )
 def test_a_fixed_start_that_cannot_be_is_refused_and_nothing_has_happened(
-    fields: dict[str, Any], kind: type[Exception], said: str
+    room: Room, fields: dict[str, Any], kind: type[Exception], said: str
 ) -> None:
-    room = Room()
     with pytest.raises(kind, match=said):
         room.submit(**{"reservation": "", **fields})
     assert not room.queue.take_effects()
@@ -306,8 +289,7 @@ def test_a_fixed_start_needs_room_under_the_limits_when_it_is_booked() -> None:
         room.submit(reservation="", at=1_200, limit_s=10)
 
 
-def test_a_withdrawn_job_gives_back_what_was_booked_for_it() -> None:
-    room = Room()
+def test_a_withdrawn_job_gives_back_what_was_booked_for_it(room: Room) -> None:
     number = room.submit(reservation="", at=1_500, limit_s=200, nodes=2)
     room.queue.cancel(number, "by ann", room.now)
     room.settle()
@@ -315,8 +297,7 @@ def test_a_withdrawn_job_gives_back_what_was_booked_for_it() -> None:
     assert room.submit(reservation="", at=1_500, limit_s=400, nodes=4)
 
 
-def test_a_job_that_is_late_ends_with_its_booking_and_is_withdrawn_after_that() -> None:
-    room = Room()
+def test_a_job_that_is_late_ends_with_its_booking_and_is_withdrawn_after_that(room: Room) -> None:
     late = room.submit(reservation="", nodes=4, limit_s=100)
     assert room.starts() == [late]
     fixed, never = (
@@ -329,16 +310,14 @@ def test_a_job_that_is_late_ends_with_its_booking_and_is_withdrawn_after_that() 
     assert (start.job.number, start.job.limit_s) == (fixed, 20)
 
 
-def test_whose_time_is_all_of_the_reservation_begins_also_if_the_site_is_late() -> None:
-    room = Room()
+def test_whose_time_is_all_of_the_reservation_begins_also_if_the_site_is_late(room: Room) -> None:
     number = room.submit(limit_s=1_000)
     room.queue.advance(2_007)
     (start,) = (each for each in room.settle() if isinstance(each, Start))
     assert (start.job.number, start.job.limit_s) == (number, 993)
 
 
-def test_a_restart_books_fixed_starts_again() -> None:
-    room = Room()
+def test_a_restart_books_fixed_starts_again(room: Room) -> None:
     number = room.submit(reservation="", at=1_500, limit_s=200, nodes=2)
     room.settle()
     again = room.replayed()

@@ -41,6 +41,12 @@ def broker() -> AgentBroker:
     return broker
 
 
+@pytest.fixture
+def rid(broker: AgentBroker) -> str:
+    """Of an agent that is on its way."""
+    return broker.send_agent()
+
+
 # The visit
 
 
@@ -170,8 +176,7 @@ def test_when_the_way_to_a_near_site_is_lost_it_is_visited_directly(broker: Agen
 # What is held by all
 
 
-def test_the_start_that_all_hold_is_promised_and_reserved(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_the_start_that_all_hold_is_promised_and_reserved(broker: AgentBroker, rid: str) -> None:
     broker.sent()
     broker.report(
         rid, says("here", held("here/one", 0, hold_id=1), held("here/one", 60, hold_id=2))
@@ -191,8 +196,7 @@ def test_the_start_that_all_hold_is_promised_and_reserved(broker: AgentBroker) -
     assert (view.agent, view.script) == ("mine", SCRIPT)
 
 
-def test_the_better_preference_wins_over_the_earlier_start(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_the_better_preference_wins_over_the_earlier_start(broker: AgentBroker, rid: str) -> None:
     late = [held("here/one", 120), held("here/one", 0)]
     broker.report(rid, says("here", *late))
     broker.report(rid, says("there", held("there/one", 120, term=1), held("there/one", 0, term=1)))
@@ -280,8 +284,8 @@ def test_a_hold_that_is_lost_is_asked_for_again_where_it_was(broker: AgentBroker
 
 def test_a_promise_that_is_refused_leads_to_another_round_without_that_start(
     broker: AgentBroker,
+    rid: str,
 ) -> None:
-    rid = broker.send_agent()
     for att in (1, 2):
         broker.report(rid, says("here", held("here/one", 0), held("here/one", 60)), att=att)
         broker.report(
@@ -298,8 +302,8 @@ def test_a_promise_that_is_refused_leads_to_another_round_without_that_start(
 
 def test_the_next_round_is_about_starts_that_all_offered_the_most_wished_first(
     broker: AgentBroker,
+    rid: str,
 ) -> None:
-    rid = broker.send_agent()
     broker.report(
         rid,
         says(
@@ -401,8 +405,7 @@ def test_where_a_run_has_failed_all_that_is_offered_counts_as_chosen(broker: Age
     assert problem.code == "lost-race"
 
 
-def test_why_there_is_nothing_is_told_by_the_planner(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_why_there_is_nothing_is_told_by_the_planner(broker: AgentBroker, rid: str) -> None:
     unknown = Refusal(where="here/one", code=RefusalCode.UNKNOWN_RESOURCE, detail="no such thing")
     broker.report(rid, says("here", refusals=(unknown,)))
     broker.report(rid, says("there"))
@@ -415,8 +418,7 @@ def test_why_there_is_nothing_is_told_by_the_planner(broker: AgentBroker) -> Non
 # What goes wrong
 
 
-def test_a_failed_run_is_told_and_the_default_counts(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_a_failed_run_is_told_and_the_default_counts(broker: AgentBroker, rid: str) -> None:
     broker.report(
         rid,
         says(
@@ -479,8 +481,8 @@ def test_a_site_is_not_believed_about_others_nor_about_what_was_not_asked(
 
 def test_reports_of_strangers_of_other_attempts_and_twice_change_nothing(
     broker: AgentBroker,
+    rid: str,
 ) -> None:
-    rid = broker.send_agent()
     broker.report(rid, says("here", held("here/one", 0, hold_id=1)))
     broker.report(rid, says("here", held("here/one", 60, hold_id=2)))
     broker.report(rid, says("there", held("there/one", 60, term=1)), source="silent")
@@ -504,8 +506,7 @@ def test_who_does_not_answer_is_visited_again_and_then_done_without(broker: Agen
     assert broker.case(rid).phase == "preparing"
 
 
-def test_when_the_silent_one_is_needed_the_planner_says_so(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_when_the_silent_one_is_needed_the_planner_says_so(broker: AgentBroker, rid: str) -> None:
     broker.report(rid, says("here", held("here/one", 0), offers=[offered("here/one", (0, 60))]))
     broker.advance(10_500)
     assert broker.case(rid).phase == "looking"
@@ -517,8 +518,8 @@ def test_when_the_silent_one_is_needed_the_planner_says_so(broker: AgentBroker) 
 
 def test_a_site_that_restarts_is_visited_again_whatever_it_had_reported(
     broker: AgentBroker,
+    rid: str,
 ) -> None:
-    rid = broker.send_agent()
     broker.report(rid, says("here", held("here/one", 0, hold_id=1)))
     broker.sent()
     broker.greet("here", epoch=2)
@@ -627,8 +628,8 @@ def test_a_request_that_was_deleted_meanwhile_keeps_its_source(broker: AgentBrok
 
 def test_what_the_agent_leaves_is_shown_to_its_client_and_only_plain_data_of_good_runs(
     broker: AgentBroker,
+    rid: str,
 ) -> None:
-    rid = broker.send_agent()
     broker.report(
         rid, says("here", held("here/one", 0), sent=('{"price": 3}', "not json", "1e999", "[" * 50))
     )
@@ -641,8 +642,7 @@ def test_what_the_agent_leaves_is_shown_to_its_client_and_only_plain_data_of_goo
     assert "left 1 message" in broker.row(rid).trail[0].detail
 
 
-def test_what_is_left_is_bounded(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_what_is_left_is_bounded(broker: AgentBroker, rid: str) -> None:
     for att in (1, 2, 3):
         for site, term in (("here", 0), ("there", 1)):
             sent = tuple(f'"{att} {site} {n} {"x" * 4_000}"' for n in range(AGENT_MESSAGES_MAX))
@@ -661,8 +661,7 @@ def tell(broker: AgentBroker, rid: str, message: str, key: str = "tell-key-1") -
     return told
 
 
-def test_a_message_reaches_the_agent_in_its_next_round_once(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_a_message_reaches_the_agent_in_its_next_round_once(broker: AgentBroker, rid: str) -> None:
     assert tell(broker, rid, '"cheaper"')
     assert tell(broker, rid, '"cheaper"')  # the same key
     assert broker.row(rid).agent.inbox == ('"cheaper"',)
@@ -673,8 +672,7 @@ def test_a_message_reaches_the_agent_in_its_next_round_once(broker: AgentBroker)
         assert {each.inbox for each in broker.dispatches().values()} == {inbox}
 
 
-def test_only_so_many_messages_wait(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_only_so_many_messages_wait(broker: AgentBroker, rid: str) -> None:
     for number in range(AGENT_MESSAGES_MAX):
         assert tell(broker, rid, str(number), f"tell-key-{number}")
     with pytest.raises(LimitExceeded):
@@ -682,8 +680,7 @@ def test_only_so_many_messages_wait(broker: AgentBroker) -> None:
     assert len(broker.row(rid).agent.inbox) == AGENT_MESSAGES_MAX
 
 
-def test_another_agent_goes_on_from_the_next_round(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_another_agent_goes_on_from_the_next_round(broker: AgentBroker, rid: str) -> None:
     row = broker.row(rid)
     spec = row.spec.__class__(row.spec.request, row.spec.text, agent="other", script=OTHER_SCRIPT)
     other = ClientWord("tell-key-1", "digest", spec=spec, source=OTHER_SOURCE)
@@ -698,8 +695,7 @@ def test_another_agent_goes_on_from_the_next_round(broker: AgentBroker) -> None:
     assert {(each.script, each.source) for each in sent} == {(OTHER_SCRIPT, OTHER_SOURCE)}
 
 
-def test_between_two_attempts_the_agent_is_told_later(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_between_two_attempts_the_agent_is_told_later(broker: AgentBroker, rid: str) -> None:
     broker.at_once = False
     broker.report(rid, says("here", offers=[offered("here/one", (0, 60))]))
     broker.report(rid, says("there", offers=[offered("there/one", (0, 60), term=1)]))
@@ -725,8 +721,7 @@ def test_a_word_to_the_agent_does_not_tell_of_a_hold_before_it_is_written(
     assert broker.answers[1].state == "held"
 
 
-def test_a_draining_broker_finishes_its_rounds(broker: AgentBroker) -> None:
-    rid = broker.send_agent()
+def test_a_draining_broker_finishes_its_rounds(broker: AgentBroker, rid: str) -> None:
     broker.coordinator.calls.draining = True
     broker.report(rid, says("here", held("here/one", 0)))
     broker.report(rid, says("there", held("there/one", 0, term=1)))
@@ -760,8 +755,8 @@ def test_a_site_on_the_way_that_has_forgotten_the_script_still_passes_it_on(
 
 def test_where_an_agent_fails_the_answer_names_the_site_and_the_default_has_chosen(
     broker: AgentBroker,
+    rid: str,
 ) -> None:
-    rid = broker.send_agent()
     broker.report(rid, says("here", held("here/one", 0), code="error", line=3))
     broker.report(rid, says("there", held("there/one", 0, term=1)))
     assert broker.case(rid).phase == "preparing"

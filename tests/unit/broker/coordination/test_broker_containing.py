@@ -190,9 +190,8 @@ def test_a_fault_that_is_nobodys_is_not_contained() -> None:
         broker.coordinator.containment.contained(breaks)
 
 
-def test_what_is_unreadable_says_nothing_of_the_outcome() -> None:
+def test_what_is_unreadable_says_nothing_of_the_outcome(broker: Broker) -> None:
     """A row that cannot be read is neither no row, nor one that another replica has taken over."""
-    broker = Broker()
     rid = broker.submit(1)
     broker.register.execute("update request set body = x'c1' where rid = ?", (rid,))
     inquire = m.Inquire(rid=rid, att=1, site="here", secret="s" * 24)

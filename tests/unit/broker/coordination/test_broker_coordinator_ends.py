@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 
+import pytest
 from tests.unit.broker.register.test_register import RIDS, record_of
 
 from kalends.broker.coordination.coordinator import Coordinator
@@ -99,6 +100,11 @@ class Rig:
         return record
 
 
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
 def test_who_loses_the_key_to_another_replica_is_answered_by_its_request_and_forgets_its_own() -> (
     None
 ):
@@ -131,8 +137,7 @@ def test_what_was_given_up_before_it_began_has_failed_whatever_a_site_has_said_m
         assert rig.coordinator.cases == {}
 
 
-def test_a_cancel_that_meets_the_last_confirmation_is_carried_out() -> None:
-    rig = Rig()
+def test_a_cancel_that_meets_the_last_confirmation_is_carried_out(rig: Rig) -> None:
     rid = rig.submit()
     rig.visited(rid, "yes")
     rig.write()
@@ -171,8 +176,7 @@ def test_a_release_that_comes_after_the_lock_does_not_keep_a_reservation_from_be
     assert rig.answers[4].state == "cancelled"
 
 
-def test_what_happened_is_told_when_it_is_durable_and_not_before() -> None:
-    rig = Rig()
+def test_what_happened_is_told_when_it_is_durable_and_not_before(rig: Rig) -> None:
     rid = rig.submit()
     rig.visited(rid, "yes")
     rig.take()
@@ -183,8 +187,7 @@ def test_what_happened_is_told_when_it_is_durable_and_not_before() -> None:
     assert rig.answers[1].state == "reserved"
 
 
-def test_what_the_register_refused_is_not_told() -> None:
-    rig = Rig()
+def test_what_the_register_refused_is_not_told(rig: Rig) -> None:
     rid = rig.submit()
     rig.write()
     rig.visited(rid, "yes")
@@ -196,8 +199,7 @@ def test_what_the_register_refused_is_not_told() -> None:
     assert rig.coordinator.cases == {}
 
 
-def test_what_begins_in_the_register_is_what_was_asked_whatever_came_meanwhile() -> None:
-    rig = Rig()
+def test_what_begins_in_the_register_is_what_was_asked_whatever_came_meanwhile(rig: Rig) -> None:
     rid = rig.submit()
     rig.visited(rid, "yes")
     (begin, commit) = rig.take().operations
@@ -217,8 +219,7 @@ def test_a_look_at_more_resources_than_fit_into_a_query_takes_several() -> None:
     assert [len(query.wants) for query in queries] == [limits.CLAIMS_MAX, 1]
 
 
-def test_a_site_is_believed_about_its_own_resources_only() -> None:
-    rig = Rig()
+def test_a_site_is_believed_about_its_own_resources_only(rig: Rig) -> None:
     request = Request(
         alternatives=parse_alternatives("{site=sdsc}"), duration_s=3_600, not_before=START
     )

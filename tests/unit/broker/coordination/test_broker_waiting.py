@@ -120,6 +120,7 @@ def in_line(broker: Broker, **asked: Patience) -> str:
     broker.sent()
     broker.receive("here", yes(rid, 12, att=2))
     broker.receive("there", no(rid, att=2, ahead=3))
+    broker.sent()
     assert broker.case(rid).phase == "holding"
     return rid
 
@@ -141,8 +142,7 @@ def listed(broker: Broker) -> str:
 # A lost vote
 
 
-def test_after_a_lost_vote_it_waits_in_line_for_the_same_slots() -> None:
-    broker = Broker()
+def test_after_a_lost_vote_it_waits_in_line_for_the_same_slots(broker: Broker) -> None:
     rid = broker.submit()
     assert {(visit.mode, visit.queue) for visit in visits(broker)} == {("vote", False)}
     broker.receive("there", no(rid))
@@ -152,8 +152,7 @@ def test_after_a_lost_vote_it_waits_in_line_for_the_same_slots() -> None:
     assert {want for visit in sent for want in visit.wants} == set(WANTS)
 
 
-def test_without_patience_a_lost_vote_is_the_end() -> None:
-    broker = Broker()
+def test_without_patience_a_lost_vote_is_the_end(broker: Broker) -> None:
     rid = broker.submit(patience="none")
     broker.receive("there", no(rid))
     assert broker.answers[1].state == "failed"
@@ -161,16 +160,14 @@ def test_without_patience_a_lost_vote_is_the_end() -> None:
     assert not visits(broker)[2:]
 
 
-def test_who_waits_for_holds_only_does_not_wait_for_what_is_locked() -> None:
-    broker = Broker()
+def test_who_waits_for_holds_only_does_not_wait_for_what_is_locked(broker: Broker) -> None:
     rid = broker.submit()
     broker.receive("there", no(rid, TAKEN))
     assert broker.answers[1].state == "failed"
     assert codes(broker) == {RefusalCode.BUSY}
 
 
-def test_a_line_that_is_full_is_the_end() -> None:
-    broker = Broker()
+def test_a_line_that_is_full_is_the_end(broker: Broker) -> None:
     rid = broker.submit()
     broker.receive("there", no(rid))
     broker.receive("there", no(rid, LIMIT, att=2))
@@ -181,8 +178,7 @@ def test_a_line_that_is_full_is_the_end() -> None:
 # In line
 
 
-def test_what_it_waits_for_is_shown_and_written_down() -> None:
-    broker = Broker()
+def test_what_it_waits_for_is_shown_and_written_down(broker: Broker) -> None:
     rid = in_line(broker)
     waiting = broker.coordinator.negotiation.waiting_of(rid, broker.now)
     assert waiting is not None
@@ -194,17 +190,14 @@ def test_what_it_waits_for_is_shown_and_written_down() -> None:
     assert written.awaited == ("there/one",)
 
 
-def test_who_does_not_wait_shows_nothing_of_the_kind() -> None:
-    broker = Broker()
+def test_who_does_not_wait_shows_nothing_of_the_kind(broker: Broker) -> None:
     rid = broker.submit()
     assert broker.coordinator.negotiation.waiting_of(rid, broker.now) is None
     assert broker.coordinator.negotiation.waiting_of("unknown", broker.now) is None
 
 
-def test_a_grant_completes_what_is_held() -> None:
-    broker = Broker()
+def test_a_grant_completes_what_is_held(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("there", grant(rid, 22))
     (to_here, to_there) = of_kind(broker, m.Prepare)
     assert to_here[0] == "here"
@@ -219,23 +212,20 @@ def test_a_grant_completes_what_is_held() -> None:
 def test_the_visit_is_repeated_where_it_waits_and_the_hold_renewed_where_it_holds() -> None:
     broker = Broker()
     rid = in_line(broker)
-    broker.sent()
     broker.advance(RESEND_EVERY_MS_MAX * 2)
     kinds = set(broker.kinds())
     assert kinds == {("there", "Visit"), ("here", "Renew")}
     assert broker.case(rid).record.att == 2
 
 
-def test_who_waits_in_line_is_not_taken_for_a_silent_site() -> None:
-    broker = Broker()
+def test_who_waits_in_line_is_not_taken_for_a_silent_site(broker: Broker) -> None:
     rid = in_line(broker)
     broker.advance(VOTE_MS_MAX * 3)
     assert broker.case(rid).phase == "holding"
     assert broker.case(rid).record.att == 2
 
 
-def test_who_has_waited_for_too_long_is_told_what_it_waited_for() -> None:
-    broker = Broker()
+def test_who_has_waited_for_too_long_is_told_what_it_waited_for(broker: Broker) -> None:
     in_line(broker)
     broker.advance(REQUEST_MS_MAX)
     assert broker.answers[1].state == "failed"
@@ -245,16 +235,13 @@ def test_who_has_waited_for_too_long_is_told_what_it_waited_for() -> None:
     assert problem.refusals == (HELD,)
 
 
-def test_a_site_that_has_started_again_is_asked_for_the_place_anew() -> None:
-    broker = Broker()
+def test_a_site_that_has_started_again_is_asked_for_the_place_anew(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("there", hello("there", epoch=2))
     assert [visit.rid for visit in visits(broker)] == [rid]
 
 
-def test_what_is_locked_by_another_ends_the_wait() -> None:
-    broker = Broker()
+def test_what_is_locked_by_another_ends_the_wait(broker: Broker) -> None:
     rid = in_line(broker)
     broker.receive("there", locked(rid))
     assert broker.answers[1].state == "failed"
@@ -262,8 +249,7 @@ def test_what_is_locked_by_another_ends_the_wait() -> None:
     assert ("here", "Decide") in broker.kinds()
 
 
-def test_who_may_start_at_other_times_looks_again_when_it_is_locked() -> None:
-    broker = Broker()
+def test_who_may_start_at_other_times_looks_again_when_it_is_locked(broker: Broker) -> None:
     rid = broker.ask(BOTH)
     show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
     broker.receive("there", no(rid))
@@ -276,10 +262,8 @@ def test_who_may_start_at_other_times_looks_again_when_it_is_locked() -> None:
     assert broker.case(rid).record.att == 3
 
 
-def test_a_cancelled_wait_leaves_the_line() -> None:
-    broker = Broker()
+def test_a_cancelled_wait_leaves_the_line(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.release(rid, 2)
     assert broker.answers[2].state == "cancelled"
     assert {("here", "Decide"), ("there", "Decide")} == set(broker.kinds())
@@ -298,8 +282,7 @@ def test_a_take_over_goes_on_waiting_with_the_same_stamp() -> None:
 # The second look
 
 
-def test_where_nothing_is_free_it_waits_in_line_where_it_may_come_free() -> None:
-    broker = Broker()
+def test_where_nothing_is_free_it_waits_in_line_where_it_may_come_free(broker: Broker) -> None:
     rid = broker.ask(BOTH)
     (query, _) = show(broker, {"here": ALL_DAY, "there": ()}, held=True)
     assert (query.counting, query.stamp) == ("all", broker.row(rid).stamp)
@@ -310,22 +293,19 @@ def test_where_nothing_is_free_it_waits_in_line_where_it_may_come_free() -> None
     assert {want.start for visit in sent for want in visit.wants} == {START + 30}
 
 
-def test_where_nobody_holds_anything_there_is_no_second_look() -> None:
-    broker = Broker()
+def test_where_nobody_holds_anything_there_is_no_second_look(broker: Broker) -> None:
     broker.ask(BOTH)
     show(broker, {"here": ALL_DAY, "there": ()})
     assert broker.answers[1].state == "failed"
 
 
-def test_without_patience_there_is_no_second_look() -> None:
-    broker = Broker()
+def test_without_patience_there_is_no_second_look(broker: Broker) -> None:
     broker.ask(BOTH, patience="none")
     show(broker, {"here": ALL_DAY, "there": ()}, held=True)
     assert broker.answers[1].state == "failed"
 
 
-def test_who_has_no_patience_asks_without_waiting() -> None:
-    broker = Broker()
+def test_who_has_no_patience_asks_without_waiting(broker: Broker) -> None:
     rid = broker.ask(BOTH, patience="none")
     show(broker, {"here": ALL_DAY, "there": ALL_DAY})
     broker.receive("there", no(rid))
@@ -336,10 +316,8 @@ def test_who_has_no_patience_asks_without_waiting() -> None:
 # Recalls
 
 
-def test_a_recall_is_answered_by_giving_back_while_not_all_is_held() -> None:
-    broker = Broker()
+def test_a_recall_is_answered_by_giving_back_while_not_all_is_held(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("here", m.Recall(rid=rid, att=2, left_ms=3_000))
     assert of_kind(broker, m.Give) == [("here", m.Give(rid=rid, att=2, hold_ids=(12,)))]
     assert "keeps its place in the queue" in broker.case(rid).record.trail[-1].detail
@@ -349,17 +327,14 @@ def test_a_recall_is_answered_by_giving_back_while_not_all_is_held() -> None:
     assert broker.case(rid).phase == "preparing"
 
 
-def test_a_recall_that_was_lost_is_heard_with_the_renewal() -> None:
-    broker = Broker()
+def test_a_recall_that_was_lost_is_heard_with_the_renewal(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     renewed = m.Renewed(rid=rid, att=2, epoch=1, kept=(12,), recall_ms=2_000)
     broker.receive("here", renewed)
     assert of_kind(broker, m.Give) == [("here", m.Give(rid=rid, att=2, hold_ids=(12,)))]
 
 
-def test_a_recall_of_what_is_being_promised_is_not_answered() -> None:
-    broker = Broker()
+def test_a_recall_of_what_is_being_promised_is_not_answered(broker: Broker) -> None:
     rid = in_line(broker)
     broker.receive("there", grant(rid, 22))
     broker.sent()
@@ -368,18 +343,14 @@ def test_a_recall_of_what_is_being_promised_is_not_answered() -> None:
     assert broker.case(rid).phase == "preparing"
 
 
-def test_a_recall_of_an_older_attempt_is_not_answered() -> None:
-    broker = Broker()
+def test_a_recall_of_an_older_attempt_is_not_answered(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("here", m.Recall(rid=rid, att=1, left_ms=3_000))
     assert not broker.sent()
 
 
-def test_a_hold_that_is_taken_back_while_it_waits_elsewhere_is_waited_for() -> None:
-    broker = Broker()
+def test_a_hold_that_is_taken_back_while_it_waits_elsewhere_is_waited_for(broker: Broker) -> None:
     rid = in_line(broker)
-    broker.sent()
     broker.receive("here", m.Renewed(rid=rid, att=2, epoch=1, lost=(12,)))
     assert [visit.att for visit in visits(broker)] == [2]
     broker.receive("there", grant(rid, 22))
@@ -394,8 +365,7 @@ def considered(broker: Broker) -> str:
     return rid
 
 
-def test_who_considers_a_hold_is_told_of_a_recall_once() -> None:
-    broker = Broker()
+def test_who_considers_a_hold_is_told_of_a_recall_once(broker: Broker) -> None:
     rid = considered(broker)
     broker.sent()
     for left_ms in (60_000, 50_000):
@@ -407,8 +377,7 @@ def test_who_considers_a_hold_is_told_of_a_recall_once() -> None:
     assert [event.kind for event in broker.row(rid).trail] == ["held", "recalled"]
 
 
-def test_a_recalled_hold_can_be_locked() -> None:
-    broker = Broker()
+def test_a_recalled_hold_can_be_locked(broker: Broker) -> None:
     rid = considered(broker)
     broker.receive("here", m.Recall(rid=rid, att=1, left_ms=60_000))
     broker.lock(rid, 2)
@@ -437,8 +406,7 @@ def test_a_recalled_hold_that_is_lost_is_waited_for_until_it_would_have_run_out(
 # Waiting lists
 
 
-def test_where_all_is_locked_it_stands_on_the_lists_of_all_sites() -> None:
-    broker = Broker()
+def test_where_all_is_locked_it_stands_on_the_lists_of_all_sites(broker: Broker) -> None:
     rid = broker.ask(BOTH, patience="taken")
     show(broker, {"here": ALL_DAY, "there": ()})
     sent = of_kind(broker, m.Await)
@@ -453,17 +421,15 @@ def test_where_all_is_locked_it_stands_on_the_lists_of_all_sites() -> None:
     assert (waiting.listed, waiting.awaited, waiting.until) == (True, ("there/one",), START + 540)
 
 
-def test_without_that_patience_it_fails() -> None:
-    broker = Broker()
+def test_without_that_patience_it_fails(broker: Broker) -> None:
     broker.ask(BOTH)
     show(broker, {"here": ALL_DAY, "there": ()})
     assert broker.answers[1].state == "failed"
     assert not of_kind(broker, m.Await)
 
 
-def test_as_much_is_waited_for_as_the_request_needs() -> None:
+def test_as_much_is_waited_for_as_the_request_needs(broker: Broker) -> None:
     """Less would be offered in vain, and would not be kept from those behind."""
-    broker = Broker()
     info = ResourceInfo(name="here/pool", capacity=64, grain_s=1)
     broker.receive("here", m.Hello(site="here", epoch=1, resources=(info,)))
     rid = broker.ask("here/pool:32", patience="taken")
@@ -477,9 +443,8 @@ def test_as_much_is_waited_for_as_the_request_needs() -> None:
     assert broker.case(rid).phase == "waiting"
 
 
-def test_all_of_many_resources_are_waited_for_at_once() -> None:
+def test_all_of_many_resources_are_waited_for_at_once(broker: Broker) -> None:
     """A second message would take the place of the first."""
-    broker = Broker()
     names = [f"here/r{number}" for number in range(600)]
     infos = tuple(ResourceInfo(name=name, grain_s=1, attributes={"kind": "x"}) for name in names)
     broker.receive("here", m.Hello(site="here", epoch=1, resources=infos))
@@ -491,8 +456,7 @@ def test_all_of_many_resources_are_waited_for_at_once() -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(wish), type=m.Await) == wish
 
 
-def test_who_is_new_on_a_list_looks_once_more_when_all_lists_have_answered() -> None:
-    broker = Broker()
+def test_who_is_new_on_a_list_looks_once_more_when_all_lists_have_answered(broker: Broker) -> None:
     rid = broker.ask(BOTH, patience="taken")
     show(broker, {"here": ALL_DAY, "there": ()})
     broker.sent()
@@ -505,8 +469,7 @@ def test_who_is_new_on_a_list_looks_once_more_when_all_lists_have_answered() -> 
     assert not of_kind(broker, m.Query)
 
 
-def test_what_is_offered_is_looked_at_and_asked_for() -> None:
-    broker = Broker()
+def test_what_is_offered_is_looked_at_and_asked_for(broker: Broker) -> None:
     rid = listed(broker)
     broker.receive("there", awaited(rid, "there", how="offered"))
     show(broker, {"here": ALL_DAY, "there": ((60, 120),)})
@@ -517,8 +480,7 @@ def test_what_is_offered_is_looked_at_and_asked_for() -> None:
     assert broker.row(rid).waiting is None
 
 
-def test_what_is_offered_while_it_looks_is_looked_at_next() -> None:
-    broker = Broker()
+def test_what_is_offered_while_it_looks_is_looked_at_next(broker: Broker) -> None:
     rid = listed(broker)
     broker.receive("there", awaited(rid, "there", how="offered"))
     queries = broker.sent()
@@ -531,8 +493,7 @@ def test_what_is_offered_while_it_looks_is_looked_at_next() -> None:
     assert broker.case(rid).phase == "looking"
 
 
-def test_what_is_offered_before_a_second_look_is_not_forgotten_over_it() -> None:
-    broker = Broker()
+def test_what_is_offered_before_a_second_look_is_not_forgotten_over_it(broker: Broker) -> None:
     rid = listed(broker)
     broker.receive("there", awaited(rid, "there", how="offered"))
     queries = broker.sent()
@@ -544,8 +505,7 @@ def test_what_is_offered_before_a_second_look_is_not_forgotten_over_it() -> None
     assert [query.counting for query in show(broker, {})] == ["all", "all"]
 
 
-def test_an_offer_that_helps_nothing_is_declined_by_waiting_on() -> None:
-    broker = Broker()
+def test_an_offer_that_helps_nothing_is_declined_by_waiting_on(broker: Broker) -> None:
     rid = listed(broker)
     broker.receive("there", awaited(rid, "there", how="offered"))
     show(broker, {"here": (), "there": ALL_DAY})
@@ -553,19 +513,17 @@ def test_an_offer_that_helps_nothing_is_declined_by_waiting_on() -> None:
     assert broker.case(rid).phase == "waiting"
 
 
-def test_an_offer_is_looked_into_though_what_it_names_is_only_the_last_piece_of_what_came_free() -> (
-    None
-):
+def test_an_offer_is_looked_into_though_what_it_names_is_only_the_last_piece_of_what_came_free(
+    broker: Broker,
+) -> None:
     """What came free before was too little by itself, and was not offered."""
-    broker = Broker()
     rid = listed(broker)
     piece = m.Freed(resource="there/one", start=START + 20, end=START + 30)
     broker.receive("there", m.Awaited(rid=rid, att=1, offered=(piece,), news=next(NEWS)))
     assert broker.case(rid).phase == "looking"
 
 
-def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown() -> None:
-    broker = Broker()
+def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown(broker: Broker) -> None:
     rid = listed(broker)
     broker.advance(RESEND_EVERY_MS_MAX * 3)
     assert {kind for _, kind in broker.kinds()} == {"Await"}
@@ -593,8 +551,7 @@ def test_what_a_list_has_told_in_vain_is_looked_into_when_the_list_answers_again
     assert {want.start for visit in visits(broker) for want in visit.wants} == {START + 60}
 
 
-def test_what_was_looked_into_is_said_to_the_list_and_not_looked_into_again() -> None:
-    broker = Broker()
+def test_what_was_looked_into_is_said_to_the_list_and_not_looked_into_again(broker: Broker) -> None:
     rid = listed(broker)
     broker.receive("there", answers_with(rid, "there", 1_000))
     show(broker, {"here": ALL_DAY, "there": ()})
@@ -616,8 +573,7 @@ def test_what_a_list_tells_while_the_sites_are_asked_is_not_taken_for_looked_int
     assert broker.case(rid).phase == "looking"
 
 
-def test_a_site_that_did_not_answer_the_look_has_to_tell_again() -> None:
-    broker = Broker()
+def test_a_site_that_did_not_answer_the_look_has_to_tell_again(broker: Broker) -> None:
     rid = listed(broker)
     broker.receive("there", answers_with(rid, "there", 1_000))
     queries = broker.sent()
@@ -651,10 +607,9 @@ def test_a_site_that_could_not_be_asked_is_looked_at_when_it_comes_up(when: str)
     assert [want.resource for visit in visits(broker) for want in visit.wants] == ["there/one"]
 
 
-def test_a_site_that_was_gone_when_its_slot_was_to_be_asked_for_is_looked_at_when_it_is_back() -> (
-    None
-):
-    broker = Broker()
+def test_a_site_that_was_gone_when_its_slot_was_to_be_asked_for_is_looked_at_when_it_is_back(
+    broker: Broker,
+) -> None:
     rid = broker.ask(BOTH, patience="taken")
     queries = broker.sent()
     for site in SITES:
@@ -681,8 +636,7 @@ def waits_for_an_hour(broker: Broker) -> str:
     return rid
 
 
-def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken() -> None:
-    broker = Broker()
+def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken(broker: Broker) -> None:
     rid = waits_for_an_hour(broker)
     broker.advance(3_598_000)
     assert broker.case(rid).phase == "waiting"
@@ -710,8 +664,7 @@ def test_a_wait_that_began_while_the_clock_was_behind_ends_when_its_user_said() 
     assert broker.answers[1].state == "failed"
 
 
-def test_a_clock_that_is_ahead_for_a_minute_ends_nobodys_wait() -> None:
-    broker = Broker()
+def test_a_clock_that_is_ahead_for_a_minute_ends_nobodys_wait(broker: Broker) -> None:
     rid = waits_for_an_hour(broker)
     for _ in range(3):
         broker.set_back_ms = -YEAR_MS
@@ -721,8 +674,7 @@ def test_a_clock_that_is_ahead_for_a_minute_ends_nobodys_wait() -> None:
     assert broker.case(rid).phase == "waiting"
 
 
-def test_who_does_not_want_to_wait_any_more_leaves_the_lists() -> None:
-    broker = Broker()
+def test_who_does_not_want_to_wait_any_more_leaves_the_lists(broker: Broker) -> None:
     rid = listed(broker)
     broker.release(rid, 2)
     assert broker.answers[2].state == "cancelled"
@@ -730,8 +682,7 @@ def test_who_does_not_want_to_wait_any_more_leaves_the_lists() -> None:
     assert {("here", "Release"), ("there", "Release")} <= set(broker.kinds())
 
 
-def test_a_list_that_is_full_is_the_end() -> None:
-    broker = Broker()
+def test_a_list_that_is_full_is_the_end(broker: Broker) -> None:
     rid = broker.ask(BOTH, patience="taken")
     show(broker, {"here": ALL_DAY, "there": ()})
     broker.receive("there", locked(rid, LIMIT, att=1))
@@ -740,8 +691,7 @@ def test_a_list_that_is_full_is_the_end() -> None:
     assert ("here", "Release") in broker.kinds()
 
 
-def test_a_reservation_leaves_the_lists_of_sites_that_it_did_not_choose() -> None:
-    broker = Broker()
+def test_a_reservation_leaves_the_lists_of_sites_that_it_did_not_choose(broker: Broker) -> None:
     for site in SITES:
         info = ResourceInfo(name=f"{site}/one", grain_s=1, attributes={"kind": "x"})
         broker.receive(site, m.Hello(site=site, epoch=1, resources=(info,)))
@@ -757,8 +707,7 @@ def test_a_reservation_leaves_the_lists_of_sites_that_it_did_not_choose() -> Non
     assert set(broker.kinds()) == {("there", "Decide"), ("here", "Release")}
 
 
-def test_a_site_that_is_lost_is_waited_for_too_and_asked_when_it_is_back() -> None:
-    broker = Broker()
+def test_a_site_that_is_lost_is_waited_for_too_and_asked_when_it_is_back(broker: Broker) -> None:
     rid = listed(broker)
     broker.coordinator.site_lost("there", "gone")
     broker.receive("here", awaited(rid, "here", how="offered"))
@@ -782,8 +731,7 @@ def test_what_was_offered_while_a_site_was_away_is_looked_at_when_it_is_back() -
     assert len(of_kind(broker, m.Query)) == 2
 
 
-def test_exactly_these_slots_are_waited_for_when_they_are_taken() -> None:
-    broker = Broker()
+def test_exactly_these_slots_are_waited_for_when_they_are_taken(broker: Broker) -> None:
     rid = broker.submit(patience="taken")
     broker.receive("there", no(rid, TAKEN))
     show(broker, {"here": ((0, 60),), "there": ()})
@@ -796,9 +744,9 @@ def test_exactly_these_slots_are_waited_for_when_they_are_taken() -> None:
 
 @pytest.mark.parametrize("refusal", [TAKEN, HELD])
 def test_a_slot_that_is_taken_again_in_the_last_moment_is_waited_for_again(
+    broker: Broker,
     refusal: Refusal,
 ) -> None:
-    broker = Broker()
     rid = listed(broker)
     broker.receive("there", awaited(rid, "there", how="offered"))
     show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
@@ -824,8 +772,7 @@ def test_a_take_over_goes_on_standing_on_the_lists() -> None:
 # Several requests of one broker
 
 
-def test_two_requests_of_one_broker_do_not_ask_for_the_same_slot() -> None:
-    broker = Broker()
+def test_two_requests_of_one_broker_do_not_ask_for_the_same_slot(broker: Broker) -> None:
     first, second = broker.ask(BOTH), broker.ask(BOTH, 2, key="another-key")
     free = {"here": ((0, 200),), "there": ((0, 200),)}
     show(broker, free)
@@ -838,8 +785,7 @@ def test_two_requests_of_one_broker_do_not_ask_for_the_same_slot() -> None:
     assert starts == {(first, START), (second, START + 60)}
 
 
-def test_what_another_request_asks_for_is_a_reason_to_wait() -> None:
-    broker = Broker()
+def test_what_another_request_asks_for_is_a_reason_to_wait(broker: Broker) -> None:
     first, second = broker.ask(BOTH), broker.ask(BOTH, 2, key="another-key")
     free = {"here": ((0, 60),), "there": ((0, 60),)}
     queries = broker.sent()
@@ -858,10 +804,10 @@ def test_what_another_request_asks_for_is_a_reason_to_wait() -> None:
 
 @pytest.mark.parametrize("refusal", [TAKEN, HELD])
 def test_who_gave_way_on_the_lists_to_another_request_looks_again_when_that_is_refused(
+    broker: Broker,
     refusal: Refusal,
 ) -> None:
     """Nothing comes free then, and no list has anything to tell."""
-    broker = Broker()
     first = broker.ask(BOTH, patience="taken")
     free = {"here": ((0, 60),), "there": ((0, 60),)}
     show(broker, free)
@@ -877,8 +823,7 @@ def test_who_gave_way_on_the_lists_to_another_request_looks_again_when_that_is_r
     assert broker.case(second).phase == "looking"
 
 
-def test_what_a_site_has_answered_it_shows_by_itself() -> None:
-    broker = Broker()
+def test_what_a_site_has_answered_it_shows_by_itself(broker: Broker) -> None:
     first = broker.ask(BOTH, hold_s=600)
     show(broker, {"here": ALL_DAY, "there": ALL_DAY})
     broker.receive("here", yes(first, 11))

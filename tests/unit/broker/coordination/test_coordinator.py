@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlite3 import Connection
+
 import pytest
 from msgspec import structs
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
@@ -35,8 +37,7 @@ def yes(rid: str, hold_id: int) -> m.Visited:
 # One round trip
 
 
-def test_fixed_slots_are_voted_on_at_once_and_reserved_after_one_round_trip() -> None:
-    broker = Broker()
+def test_fixed_slots_are_voted_on_at_once_and_reserved_after_one_round_trip(broker: Broker) -> None:
     rid = broker.submit()
     assert broker.kinds() == [("here", "Visit"), ("there", "Visit")]
     broker.visited(rid)
@@ -64,8 +65,7 @@ def test_nothing_is_told_before_the_register_has_it() -> None:
     assert broker.events == ["reserved"]
 
 
-def test_a_site_that_says_no_to_the_only_slots_fails_the_request() -> None:
-    broker = Broker()
+def test_a_site_that_says_no_to_the_only_slots_fails_the_request(broker: Broker) -> None:
     rid = broker.submit()
     broker.receive("there", no(rid))
     view = broker.answers[1]
@@ -78,8 +78,7 @@ def test_a_site_that_says_no_to_the_only_slots_fails_the_request() -> None:
     assert broker.events == ["failed"]
 
 
-def test_what_a_site_has_promised_and_forgotten_counts_for_nothing() -> None:
-    broker = Broker()
+def test_what_a_site_has_promised_and_forgotten_counts_for_nothing(broker: Broker) -> None:
     rid = broker.submit(patience="none")
     broker.receive("here", yes(rid, 11))
     broker.coordinator.site_forgot("here", broker.now)
@@ -89,8 +88,7 @@ def test_what_a_site_has_promised_and_forgotten_counts_for_nothing() -> None:
     assert broker.answers[1].state == "failed"
 
 
-def test_a_site_that_has_not_promised_yet_has_nothing_to_forget() -> None:
-    broker = Broker()
+def test_a_site_that_has_not_promised_yet_has_nothing_to_forget(broker: Broker) -> None:
     rid = broker.submit()
     broker.receive("here", yes(rid, 11))
     broker.coordinator.site_forgot("there", broker.now)
@@ -99,8 +97,7 @@ def test_a_site_that_has_not_promised_yet_has_nothing_to_forget() -> None:
     assert broker.answers[1].state == "reserved"
 
 
-def test_an_answer_of_another_attempt_or_site_is_nothing() -> None:
-    broker = Broker()
+def test_an_answer_of_another_attempt_or_site_is_nothing(broker: Broker) -> None:
     rid = broker.submit()
     broker.visited(rid, att=2)
     broker.receive("silent", no(rid))
@@ -118,8 +115,7 @@ def test_an_answer_of_another_attempt_or_site_is_nothing() -> None:
     assert not broker.coordinator.table.view(broker.case(rid)).claims[1].confirmed
 
 
-def test_a_site_that_is_silent_is_asked_again_and_given_up() -> None:
-    broker = Broker()
+def test_a_site_that_is_silent_is_asked_again_and_given_up(broker: Broker) -> None:
     rid = broker.submit(patience="none")
     held = (m.HeldSlot(0, 11),)
     broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="yes", held=held))
@@ -133,8 +129,7 @@ def test_a_site_that_is_silent_is_asked_again_and_given_up() -> None:
     assert [refusal.where for refusal in view.problem.refusals] == ["there"]
 
 
-def test_a_site_whose_votes_take_long_is_given_the_time_it_asks_for() -> None:
-    broker = Broker()
+def test_a_site_whose_votes_take_long_is_given_the_time_it_asks_for(broker: Broker) -> None:
     broker.receive("there", structs.replace(hello("there", epoch=2), vote_ms=30_000))
     rid = broker.submit(patience="none")
     held = (m.HeldSlot(0, 11),)
@@ -145,8 +140,7 @@ def test_a_site_whose_votes_take_long_is_given_the_time_it_asks_for() -> None:
     assert broker.answers[1].problem is not None
 
 
-def test_a_decision_is_told_until_every_site_has_said_done() -> None:
-    broker = Broker()
+def test_a_decision_is_told_until_every_site_has_said_done(broker: Broker) -> None:
     rid = broker.submit()
     broker.visited(rid)
     broker.receive("here", m.Done(rid=rid, att=1, of="commit"))
@@ -177,8 +171,7 @@ def test_without_patience_a_site_that_is_not_connected_fails_it_before_anything_
 # Two round trips
 
 
-def test_what_must_be_looked_for_is_planned_from_views_and_then_voted_on() -> None:
-    broker = Broker()
+def test_what_must_be_looked_for_is_planned_from_views_and_then_voted_on(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one")
     assert broker.case(rid).phase == "looking"
     broker.shows((30, 200))
@@ -187,8 +180,7 @@ def test_what_must_be_looked_for_is_planned_from_views_and_then_voted_on() -> No
     assert broker.answers[1].start == START + 30
 
 
-def test_a_lost_race_is_run_again_with_holds_at_the_next_attempt() -> None:
-    broker = Broker()
+def test_a_lost_race_is_run_again_with_holds_at_the_next_attempt(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one")
     broker.shows((0, 600))
     broker.receive("there", no(rid))
@@ -205,8 +197,7 @@ def test_a_lost_race_is_run_again_with_holds_at_the_next_attempt() -> None:
     assert broker.answers[1].attempts == 2
 
 
-def test_it_gives_up_after_so_many_lost_races() -> None:
-    broker = Broker()
+def test_it_gives_up_after_so_many_lost_races(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one", patience="none")
     for att in range(1, ROUNDS_MAX + 1):
         broker.shows((0, 600))
@@ -229,8 +220,7 @@ def test_where_an_owners_rule_refused_every_start_the_rule_is_told_and_no_race()
     assert problem.refusals == (share,)
 
 
-def test_what_an_owner_refuses_for_good_is_not_asked_again() -> None:
-    broker = Broker()
+def test_what_an_owner_refuses_for_good_is_not_asked_again(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one")
     broker.shows((0, 600))
     refusal = Refusal(where="there/one", code=RefusalCode.NOT_ALLOWED, detail="no")
@@ -239,8 +229,7 @@ def test_what_an_owner_refuses_for_good_is_not_asked_again() -> None:
     assert not broker.case(rid).tries.excluded
 
 
-def test_what_an_owner_refuses_for_good_is_the_only_reason_that_is_told() -> None:
-    broker = Broker()
+def test_what_an_owner_refuses_for_good_is_the_only_reason_that_is_told(broker: Broker) -> None:
     rid = broker.ask("there/one")
     broker.shows((0, 600))
     refusal = Refusal(where="there/one", code=RefusalCode.LIMIT, detail="at most 8h at a time")
@@ -251,8 +240,7 @@ def test_what_an_owner_refuses_for_good_is_the_only_reason_that_is_told() -> Non
     assert problem.refusals == (refusal,), "not that others were faster: nobody else was there"
 
 
-def test_sites_that_show_nothing_in_time_are_left_out_of_the_plan() -> None:
-    broker = Broker()
+def test_sites_that_show_nothing_in_time_are_left_out_of_the_plan(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one", patience="none")
     broker.sent()
     broker.advance(5_000)
@@ -263,8 +251,7 @@ def test_sites_that_show_nothing_in_time_are_left_out_of_the_plan() -> None:
     broker.receive("here", m.View(query_id=1, epoch=1, views=()))
 
 
-def test_a_view_that_refuses_is_the_reason_that_the_user_hears() -> None:
-    broker = Broker()
+def test_a_view_that_refuses_is_the_reason_that_the_user_hears(broker: Broker) -> None:
     broker.ask("here/one + there/one")
     refusal = Refusal(where="here/one", code=RefusalCode.NOT_ALLOWED, detail="no")
     for site, query in broker.sent():
@@ -276,8 +263,7 @@ def test_a_view_that_refuses_is_the_reason_that_the_user_hears() -> None:
     assert problem.code == "not-allowed"
 
 
-def test_a_named_resource_that_is_not_there_is_asked_for_like_a_hidden_one() -> None:
-    broker = Broker()
+def test_a_named_resource_that_is_not_there_is_asked_for_like_a_hidden_one(broker: Broker) -> None:
     broker.ask("here/nothing")
     ((site, query),) = broker.sent()
     assert (site, type(query)) == ("here", m.Query)
@@ -304,8 +290,7 @@ def hold(broker: Broker, hold_s: int = 600) -> str:
     return rid
 
 
-def test_a_hold_is_renewed_until_its_user_locks_it() -> None:
-    broker = Broker()
+def test_a_hold_is_renewed_until_its_user_locks_it(broker: Broker) -> None:
     rid = hold(broker)
     assert broker.answers[1].state == "held"
     assert broker.answers[1].expires_at == T0 + 601
@@ -319,8 +304,7 @@ def test_a_hold_is_renewed_until_its_user_locks_it() -> None:
     assert broker.events == ["held", "reserved"]
 
 
-def test_a_hold_that_is_released_is_cancelled_and_its_sites_are_told() -> None:
-    broker = Broker()
+def test_a_hold_that_is_released_is_cancelled_and_its_sites_are_told(broker: Broker) -> None:
     rid = hold(broker)
     broker.sent()
     broker.release(rid, 2)
@@ -330,8 +314,7 @@ def test_a_hold_that_is_released_is_cancelled_and_its_sites_are_told() -> None:
     assert broker.answers[3].state == "cancelled"
 
 
-def test_a_hold_runs_out() -> None:
-    broker = Broker()
+def test_a_hold_runs_out(broker: Broker) -> None:
     rid = hold(broker, 15)
     broker.advance(15_000)
     assert broker.row(rid).problem is not None
@@ -340,8 +323,7 @@ def test_a_hold_runs_out() -> None:
     assert broker.answers[2].state == "failed"
 
 
-def test_a_hold_that_a_site_lost_is_asked_for_again_for_as_long_as_it_lasts() -> None:
-    broker = Broker()
+def test_a_hold_that_a_site_lost_is_asked_for_again_for_as_long_as_it_lasts(broker: Broker) -> None:
     rid = hold(broker)
     broker.advance(2 * REQUEST_MS_MAX)
     broker.receive("there", m.Renewed(rid=rid, att=1, epoch=2, lost=(21,)))
@@ -376,16 +358,14 @@ def test_a_hold_that_is_asked_for_again_lasts_no_longer_because_a_clock_was_set_
     assert broker.events == ["held", "retrying", "expired"]
 
 
-def test_a_site_that_comes_back_is_asked_whether_it_still_holds() -> None:
-    broker = Broker()
+def test_a_site_that_comes_back_is_asked_whether_it_still_holds(broker: Broker) -> None:
     hold(broker)
     broker.sent()
     broker.receive("there", hello("there", 2))
     assert broker.kinds() == [("there", "Renew")]
 
 
-def test_a_renewal_that_lost_nothing_changes_nothing() -> None:
-    broker = Broker()
+def test_a_renewal_that_lost_nothing_changes_nothing(broker: Broker) -> None:
     rid = hold(broker)
     broker.receive("there", m.Renewed(rid=rid, att=1, epoch=1, kept=(21,)))
     assert broker.case(rid).phase == "held"
@@ -417,8 +397,7 @@ def test_who_releases_before_the_hold_is_written_hears_that_it_is_cancelled() ->
     assert broker.answers[2].state == "cancelled"
 
 
-def test_a_release_while_sites_are_looked_at_or_asked_ends_the_request() -> None:
-    broker = Broker()
+def test_a_release_while_sites_are_looked_at_or_asked_ends_the_request(broker: Broker) -> None:
     rid = broker.ask("here/one")
     broker.release(rid, 2)
     assert broker.answers[2].state == "cancelled"
@@ -440,8 +419,7 @@ def test_a_release_while_the_attempt_is_raised_ends_it_with_the_next() -> None:
     assert broker.answers[2].state == "cancelled"
 
 
-def test_a_no_to_prepare_of_a_hold_fails_it() -> None:
-    broker = Broker()
+def test_a_no_to_prepare_of_a_hold_fails_it(broker: Broker) -> None:
     rid = hold(broker)
     broker.lock(rid, 2)
     broker.receive("silent", m.Voted(rid=rid, att=1, epoch=1, vote="no"))
@@ -474,8 +452,7 @@ def test_what_waits_on_lists_is_given_up_at_the_last_start_and_not_when_it_would
     assert now.wall_ms + left_ms == START * 1_000
 
 
-def test_prepare_is_said_again_until_it_is_answered() -> None:
-    broker = Broker()
+def test_prepare_is_said_again_until_it_is_answered(broker: Broker) -> None:
     rid = hold(broker)
     broker.lock(rid, 2)
     broker.receive("here", m.Voted(rid=rid, att=1, epoch=1, vote="yes"))
@@ -489,8 +466,7 @@ def test_prepare_is_said_again_until_it_is_answered() -> None:
 # Calls that are repeated
 
 
-def test_the_same_key_joins_and_another_body_under_it_is_refused() -> None:
-    broker = Broker()
+def test_the_same_key_joins_and_another_body_under_it_is_refused(broker: Broker) -> None:
     rid = broker.submit(1)
     assert broker.submit(2) == rid
     with pytest.raises(KeyReused):
@@ -518,8 +494,7 @@ def test_open_requests_of_a_user_are_limited_and_a_draining_broker_takes_none() 
         broker.submit(5, key="a-fourth-key")
 
 
-def test_two_replicas_with_one_key_make_one_request() -> None:
-    register = new_register()
+def test_two_replicas_with_one_key_make_one_request(register: Connection) -> None:
     one = Broker(register)
     two = Broker(register, name="b", at_once=False, open_per_user_max=1)
     rid = one.submit()
@@ -532,8 +507,7 @@ def test_two_replicas_with_one_key_make_one_request() -> None:
     assert two.submit(8, key="another-key")
 
 
-def test_another_body_under_the_key_of_another_replica_is_refused() -> None:
-    register = new_register()
+def test_another_body_under_the_key_of_another_replica_is_refused(register: Connection) -> None:
     Broker(register).submit()
     two = Broker(register, name="b")
     two.submit(7, digest="another")
@@ -560,8 +534,7 @@ def test_a_request_that_a_site_asked_about_before_it_was_written_is_given_up() -
 # Take-over
 
 
-def test_a_replica_that_takes_over_ends_the_attempt_of_the_one_before() -> None:
-    register = new_register()
+def test_a_replica_that_takes_over_ends_the_attempt_of_the_one_before(register: Connection) -> None:
     gone, heir = Broker(register), Broker(register, name="b")
     rid = gone.submit()
     heir.adopt(rid)
@@ -576,8 +549,7 @@ def test_a_replica_that_takes_over_ends_the_attempt_of_the_one_before() -> None:
     assert heir.row(rid).owner == "b:1"
 
 
-def test_a_replica_that_was_taken_over_finds_out_before_it_asks_again() -> None:
-    register = new_register()
+def test_a_replica_that_was_taken_over_finds_out_before_it_asks_again(register: Connection) -> None:
     gone, heir = Broker(register), Broker(register, name="b")
     rid = gone.submit()
     heir.adopt(rid)
@@ -585,8 +557,7 @@ def test_a_replica_that_was_taken_over_finds_out_before_it_asks_again() -> None:
     assert not gone.coordinator.cases
 
 
-def test_only_one_of_two_heirs_takes_over() -> None:
-    register = new_register()
+def test_only_one_of_two_heirs_takes_over(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     heirs = [Broker(register, name=name, at_once=False) for name in "bc"]
@@ -597,8 +568,7 @@ def test_only_one_of_two_heirs_takes_over() -> None:
     assert [len(heir.coordinator.cases) for heir in heirs] == [1, 0]
 
 
-def test_a_commit_that_was_not_told_is_told_by_the_heir() -> None:
-    register = new_register()
+def test_a_commit_that_was_not_told_is_told_by_the_heir(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     gone.visited(rid)
@@ -614,8 +584,7 @@ def test_a_commit_that_was_not_told_is_told_by_the_heir() -> None:
     assert not heir.coordinator.cases
 
 
-def test_an_heir_that_comes_too_late_leaves_it() -> None:
-    register = new_register()
+def test_an_heir_that_comes_too_late_leaves_it(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     gone.visited(rid)
@@ -626,8 +595,7 @@ def test_an_heir_that_comes_too_late_leaves_it() -> None:
     assert not heir.coordinator.cases
 
 
-def test_a_hold_is_kept_by_the_heir() -> None:
-    register = new_register()
+def test_a_hold_is_kept_by_the_heir(register: Connection) -> None:
     gone, heir = Broker(register), Broker(register, name="b")
     rid = hold(gone)
     heir.lock(rid, 2)
@@ -664,9 +632,9 @@ def test_a_request_that_was_looked_for_is_looked_for_again_by_the_heir() -> None
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_a_site_in_doubt_hears_pending_while_the_owner_lives_else_the_asked_takes_over(
+    register: Connection,
     alive: bool,
 ) -> None:
-    register = new_register()
     owner = Broker(register)
     rid = owner.submit()
     asked = Broker(register, name="b", alive=frozenset({"a:1"}) if alive else frozenset())
@@ -684,8 +652,7 @@ def inquire(broker: Broker, rid: str, att: int = 1, secret: str = "") -> list[m.
     return [message for to, message in broker.sent() if to == "http://here"]
 
 
-def test_the_answer_to_an_inquiry_is_the_registers() -> None:
-    broker = Broker()
+def test_the_answer_to_an_inquiry_is_the_registers(broker: Broker) -> None:
     rid = broker.submit()
     assert inquire(broker, rid) == [m.Outcome(rid=rid, att=1, outcome="pending")]
     assert inquire(broker, rid, secret="a guess of a secret") == []
@@ -698,8 +665,7 @@ def test_the_answer_to_an_inquiry_is_the_registers() -> None:
     assert inquire(broker, rid) == [structs.replace(commit, done=True)]
 
 
-def test_a_site_without_a_part_in_what_is_committed_is_told_nothing_of_it() -> None:
-    broker = Broker()
+def test_a_site_without_a_part_in_what_is_committed_is_told_nothing_of_it(broker: Broker) -> None:
     rid = broker.reserve()
     broker.sent()
     elsewhere = m.Inquire(rid=rid, att=1, site="elsewhere", secret=secret_of(rid, "elsewhere"))
@@ -707,8 +673,7 @@ def test_a_site_without_a_part_in_what_is_committed_is_told_nothing_of_it() -> N
     assert broker.sent() == []
 
 
-def test_a_lower_attempt_is_answered_abort_while_the_higher_is_open() -> None:
-    broker = Broker()
+def test_a_lower_attempt_is_answered_abort_while_the_higher_is_open(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one")
     broker.shows((0, 600))
     broker.receive("there", no(rid))
@@ -736,8 +701,7 @@ def test_a_stale_attempt_is_looked_up_and_given_up_where_the_register_has_anothe
     assert not gone.coordinator.cases
 
 
-def test_a_stale_attempt_that_is_ours_is_tried_again() -> None:
-    broker = Broker()
+def test_a_stale_attempt_that_is_ours_is_tried_again(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one")
     broker.shows((0, 600))
     broker.receive("there", m.Stale(rid=rid, att=1, seen=1))
@@ -762,8 +726,7 @@ def test_what_was_stale_in_one_attempt_does_not_end_the_next() -> None:
     assert broker.case(rid).phase == "holding"
 
 
-def test_a_stale_answer_to_what_is_decided_is_nothing() -> None:
-    broker = Broker()
+def test_a_stale_answer_to_what_is_decided_is_nothing(broker: Broker) -> None:
     rid = broker.submit()
     broker.visited(rid)
     broker.receive("there", m.Stale(rid=rid, att=1, seen=1))
@@ -773,8 +736,7 @@ def test_a_stale_answer_to_what_is_decided_is_nothing() -> None:
 # Cancel
 
 
-def test_a_cancel_is_answered_once_every_site_has_freed_its_slots() -> None:
-    broker = Broker()
+def test_a_cancel_is_answered_once_every_site_has_freed_its_slots(broker: Broker) -> None:
     rid = broker.reserve()
     broker.cancel(rid, 2)
     assert broker.kinds() == [("here", "Cancel"), ("there", "Cancel")]
@@ -840,15 +802,13 @@ def test_who_cancels_or_asks_again_while_the_end_of_the_cancel_is_written_is_ans
     assert rid not in broker.coordinator.cases
 
 
-def test_what_is_not_reserved_cannot_be_cancelled() -> None:
-    broker = Broker()
+def test_what_is_not_reserved_cannot_be_cancelled(broker: Broker) -> None:
     rid = broker.submit()
     with pytest.raises(Conflict):
         broker.cancel(rid, 2)
 
 
-def test_a_cancel_of_what_another_replica_has_cancelled_goes_along() -> None:
-    register = new_register()
+def test_a_cancel_of_what_another_replica_has_cancelled_goes_along(register: Connection) -> None:
     one, two = Broker(register), Broker(register, name="b")
     rid = one.reserve()
     record = two.row(rid)
@@ -859,8 +819,7 @@ def test_a_cancel_of_what_another_replica_has_cancelled_goes_along() -> None:
     assert two.answers[3].state == "cancelled"
 
 
-def test_a_cancel_that_an_heir_takes_over_is_carried_out_and_joined() -> None:
-    register = new_register()
+def test_a_cancel_that_an_heir_takes_over_is_carried_out_and_joined(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.reserve()
     gone.cancel(rid, 2)
@@ -879,8 +838,7 @@ def test_a_cancel_that_an_heir_takes_over_is_carried_out_and_joined() -> None:
 # Changes
 
 
-def test_a_change_is_committed_together_with_the_end_of_the_old() -> None:
-    broker = Broker()
+def test_a_change_is_committed_together_with_the_end_of_the_old(broker: Broker) -> None:
     old = broker.reserve()
     new = broker.submit(2, key="another-key", replaces=broker.row(old))
     visits = [message for _, message in broker.sent()]
@@ -893,8 +851,7 @@ def test_a_change_is_committed_together_with_the_end_of_the_old() -> None:
         broker.cancel(old, 3)
 
 
-def test_a_change_of_what_was_cancelled_meanwhile_fails_and_was_never_told() -> None:
-    broker = Broker()
+def test_a_change_of_what_was_cancelled_meanwhile_fails_and_was_never_told(broker: Broker) -> None:
     old = broker.reserve()
     new = broker.submit(2, key="another-key", replaces=broker.row(old))
     broker.cancel(old, 3)
@@ -907,8 +864,7 @@ def test_a_change_of_what_was_cancelled_meanwhile_fails_and_was_never_told() -> 
     assert [event.kind for event in broker.row(new).trail] == ["failed"]
 
 
-def test_a_cancel_of_what_was_changed_meanwhile_says_so() -> None:
-    register = new_register()
+def test_a_cancel_of_what_was_changed_meanwhile_says_so(register: Connection) -> None:
     one, two = Broker(register), Broker(register, name="b")
     old = one.reserve()
     record = two.row(old)
@@ -923,8 +879,7 @@ def test_a_cancel_of_what_was_changed_meanwhile_says_so() -> None:
 # At the edge
 
 
-def test_what_waiting_lists_send_is_ignored_and_what_no_broker_takes_alarms() -> None:
-    broker = Broker()
+def test_what_waiting_lists_send_is_ignored_and_what_no_broker_takes_alarms(broker: Broker) -> None:
     rid = broker.submit()
     broker.receive("here", m.Recall(rid=rid, att=1, left_ms=1))
     broker.receive("here", m.Locked(rid=rid, att=1))
@@ -933,8 +888,7 @@ def test_what_waiting_lists_send_is_ignored_and_what_no_broker_takes_alarms() ->
     assert broker.alarms == ["Forget from here: not for a broker"]
 
 
-def test_messages_about_requests_that_are_over_are_nothing() -> None:
-    broker = Broker()
+def test_messages_about_requests_that_are_over_are_nothing(broker: Broker) -> None:
     rid = broker.reserve()
     broker.visited(rid)
     broker.voted(rid)
@@ -946,8 +900,7 @@ def test_messages_about_requests_that_are_over_are_nothing() -> None:
     assert broker.row(rid).state == "commit"
 
 
-def test_a_request_without_an_answer_in_its_time_fails() -> None:
-    broker = Broker()
+def test_a_request_without_an_answer_in_its_time_fails(broker: Broker) -> None:
     rid = broker.ask("here/one + there/one")
     for _ in range(20):
         broker.shows((0, 600))
@@ -958,8 +911,7 @@ def test_a_request_without_an_answer_in_its_time_fails() -> None:
     assert broker.ms <= 1_000 + REQUEST_MS_MAX + VOTE_MS_MAX
 
 
-def test_brokers_are_named_in_every_visit() -> None:
-    broker = Broker()
+def test_brokers_are_named_in_every_visit(broker: Broker) -> None:
     broker.submit()
     _, visit = broker.sent()[0]
     assert isinstance(visit, m.Visit)
@@ -971,8 +923,7 @@ def test_brokers_are_named_in_every_visit() -> None:
 # What another replica does meanwhile
 
 
-def test_a_cancel_while_a_take_over_is_refused_is_carried_out() -> None:
-    register = new_register()
+def test_a_cancel_while_a_take_over_is_refused_is_carried_out(register: Connection) -> None:
     gone = Broker(register)
     rid = gone.submit()
     gone.visited(rid)
@@ -1033,16 +984,14 @@ def test_a_hold_and_its_end_that_the_register_refuses_are_left_to_the_heir() -> 
     assert not gone.coordinator.cases
 
 
-def test_sites_that_are_no_part_are_left_alone() -> None:
-    broker = Broker()
+def test_sites_that_are_no_part_are_left_alone(broker: Broker) -> None:
     broker.submit(wants=WANTS[:1], hold_s=600)
     broker.sent()
     broker.receive("there", hello("there", 2))
     assert broker.sent() == []
 
 
-def test_a_site_is_believed_about_its_own_resources_and_queries_only() -> None:
-    broker = Broker()
+def test_a_site_is_believed_about_its_own_resources_and_queries_only(broker: Broker) -> None:
     rid = broker.ask("here/one")
     ((site, query),) = broker.sent()
     assert isinstance(query, m.Query)
@@ -1055,15 +1004,13 @@ def test_a_site_is_believed_about_its_own_resources_and_queries_only() -> None:
     assert broker.answers[1].state == "failed"
 
 
-def test_a_request_that_no_resource_fits_fails_without_asking() -> None:
-    broker = Broker()
+def test_a_request_that_no_resource_fits_fails_without_asking(broker: Broker) -> None:
     broker.ask("1 of {kind=sgi}")
     assert broker.sent() == []
     assert broker.answers[1].state == "failed"
 
 
-def test_a_hold_that_is_lost_before_all_is_held_starts_the_next_attempt() -> None:
-    broker = Broker()
+def test_a_hold_that_is_lost_before_all_is_held_starts_the_next_attempt(broker: Broker) -> None:
     rid = broker.submit(hold_s=600, patience="none")
     held = (m.HeldSlot(0, 11),)
     broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="none", held=held))

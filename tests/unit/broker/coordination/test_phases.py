@@ -12,8 +12,7 @@ from kalends.core.errors import IllegalEvent
 
 
 @pytest.mark.parametrize("phase", list(NEXT_PHASE))
-def test_a_request_changes_its_phase_by_the_table_only(phase: Phase) -> None:
-    broker = Broker()
+def test_a_request_changes_its_phase_by_the_table_only(broker: Broker, phase: Phase) -> None:
     case = broker.case(broker.submit())
     for event in get_args(PhaseEvent):
         case._phase = phase

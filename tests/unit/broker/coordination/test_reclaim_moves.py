@@ -34,22 +34,19 @@ def test_both_parts_move_together_to_the_nearest_time_after_what_was_reclaimed()
     assert (view.waiting, view.gone, view.spared) == ((), (rid,), ())
 
 
-def test_of_two_times_as_near_the_earlier_is_taken() -> None:
-    world = ReclaimWorld()
+def test_of_two_times_as_near_the_earlier_is_taken(world: ReclaimWorld) -> None:
     rid = world.book(BOTH, at=4)
     world.reclaim("here/one", 4, 5)
     assert world.hours(rid) == {"here/one": 3, "there/one": 3}
 
 
-def test_parts_at_offsets_keep_them() -> None:
-    world = ReclaimWorld()
+def test_parts_at_offsets_keep_them(world: ReclaimWorld) -> None:
     rid = world.book("here/one + there/one@+2h for 1h", at=4)
     world.reclaim("there/one", 6, 6.5)
     assert world.hours(rid) == {"here/one": 4.5, "there/one": 6.5}
 
 
-def test_its_user_is_told_who_needed_it_and_why_and_where_it_is_now() -> None:
-    world = ReclaimWorld()
+def test_its_user_is_told_who_needed_it_and_why_and_where_it_is_now(world: ReclaimWorld) -> None:
     rid = world.book(BOTH, at=4)
     world.reclaim("here/one", 4, 5)
     kinds = [kind for kind, _ in world.story(rid)]
@@ -99,8 +96,7 @@ def test_nothing_new_is_taken_where_it_was_reclaimed_until_it_is_withdrawn() -> 
     assert site.reclaims == {}
 
 
-def test_what_begins_within_the_notice_stays() -> None:
-    world = ReclaimWorld()
+def test_what_begins_within_the_notice_stays(world: ReclaimWorld) -> None:
     rid = world.book(BOTH, at=4)
     now_s = world.sites["here"].now.wall_s
     world.reclaim("here/one", 4, 5, notice_s=START + 4 * HOUR - now_s)
@@ -113,8 +109,7 @@ def test_what_begins_within_the_notice_stays() -> None:
     assert world.hours(rid) != {"here/one": 4, "there/one": 4}
 
 
-def test_the_site_asks_again_and_again_and_breaks_nothing_by_itself() -> None:
-    world = ReclaimWorld()
+def test_the_site_asks_again_and_again_and_breaks_nothing_by_itself(world: ReclaimWorld) -> None:
     rid = world.book(BOTH, at=4)
     world.lost = {m.Reclaim}
     world.reclaim("here/one", 4, 5)
@@ -253,8 +248,7 @@ def test_what_is_promised_when_it_is_reclaimed_is_decided_first_and_moved_then()
     assert world.reclaims("here")[0].gone == (rid,)
 
 
-def test_what_is_only_held_there_is_not_promised_any_more() -> None:
-    world = ReclaimWorld()
+def test_what_is_only_held_there_is_not_promised_any_more(world: ReclaimWorld) -> None:
     site = world.sites["here"]
     slot = want("one", 4 * HOUR, 5 * HOUR)
     (held,) = site.answers(visit(1, slot))
@@ -299,16 +293,14 @@ def test_room_that_others_wait_for_is_taken_only_when_there_is_no_other() -> Non
     assert tight.hours(rid) == {"here/one": 5, "there/one": 5}
 
 
-def test_room_that_older_requests_wait_for_is_theirs() -> None:
-    world = ReclaimWorld()
+def test_room_that_older_requests_wait_for_is_theirs(world: ReclaimWorld) -> None:
     rid = world.book(BOTH, window_h=(4, 6))
     wait_at_there(world, 1)
     world.reclaim("here/one", 4, 5)
     assert world.standing(rid).state == "cancelled"
 
 
-def test_a_site_is_not_believed_about_the_resources_of_another() -> None:
-    world = ReclaimWorld()
+def test_a_site_is_not_believed_about_the_resources_of_another(world: ReclaimWorld) -> None:
     rid = world.book(BOTH, at=4)
     lie = m.Reclaim(rid=rid, att=1, resources=("here/one",), start=START, end=START + 9 * HOUR)
     world.broker.receive("there", lie)
@@ -334,8 +326,7 @@ def unfounded(rid: str) -> m.Reclaim:
     return m.Reclaim(rid=rid, att=1, resources=("there/one",), start=START, end=START + HOUR)
 
 
-def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
-    world = ReclaimWorld()
+def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it(world: ReclaimWorld) -> None:
     site = world.sites["here"]
     body = owner_calls.Reclaim(
         key="the-key-of-it", resource="here/one", start=START, end=START + HOUR
@@ -377,8 +368,7 @@ def test_many_that_have_to_go_at_once_find_places_without_racing_each_other() ->
     assert failed.fetchone() == (0,)
 
 
-def test_what_has_begun_meanwhile_is_left_alone() -> None:
-    world = ReclaimWorld()
+def test_what_has_begun_meanwhile_is_left_alone(world: ReclaimWorld) -> None:
     rid = world.book(BOTH, at=4)
     world.lost = {m.Reclaim}
     world.reclaim("here/one", 4, 5)

@@ -18,8 +18,7 @@ def states(world: ReclaimWorld, site: str = "here") -> dict[str, str]:
     return {each.id: each.state for each in view.reservations}
 
 
-def test_nobody_moves_where_there_is_room_beside_what_was_taken_back() -> None:
-    world = ReclaimWorld()
+def test_nobody_moves_where_there_is_room_beside_what_was_taken_back(world: ReclaimWorld) -> None:
     rid = world.book("here/pool:2", at=4)
     view = world.reclaim("here/pool", 4, 5, units=1)
     assert (view.waiting, view.lacking, view.beside, view.units) == ((), (), 1, 1)
@@ -83,8 +82,7 @@ def test_where_one_went_is_found_though_the_site_stopped_before_it_was_noted() -
     assert states(world) == {rid: "moved"}
 
 
-def test_a_look_says_who_would_go_and_changes_nothing() -> None:
-    world = ReclaimWorld()
+def test_a_look_says_who_would_go_and_changes_nothing(world: ReclaimWorld) -> None:
     rid = world.book("here/pool:2", at=4)
     view = world.reclaim("here/pool", 4, 5, units=2, dry_run=True)
     assert (view.waiting, view.key) == ((rid,), "")
@@ -96,8 +94,7 @@ def test_a_look_says_who_would_go_and_changes_nothing() -> None:
     assert world.sites["here"].free("pool", 4 * HOUR, 5 * HOUR) == 1
 
 
-def test_what_comes_free_is_the_owners_before_anybody_elses() -> None:
-    world = ReclaimWorld()
+def test_what_comes_free_is_the_owners_before_anybody_elses(world: ReclaimWorld) -> None:
     rid = world.book("here/pool:3", at=4)
     world.lost = {m.Reclaim}
     world.reclaim("here/pool", 4, 5, units=2)
@@ -153,8 +150,7 @@ def test_who_was_asked_goes_on_to_be_asked_though_another_would_do_as_well() -> 
     assert world.hours(asked) == {"here/pool": 4}, "somebody else has made room"
 
 
-def test_of_equals_the_one_that_begins_last_moves_for_it_has_most_time() -> None:
-    world = ReclaimWorld()
+def test_of_equals_the_one_that_begins_last_moves_for_it_has_most_time(world: ReclaimWorld) -> None:
     world.book("here/pool for 2h", at=4)
     late = world.book("here/pool", at=5)
     world.book("here/pool for 3h", at=3)
@@ -173,8 +169,7 @@ def test_the_units_open_again_when_it_is_withdrawn_or_the_site_restarts_after_th
     assert site.free("pool", 4 * HOUR, 5 * HOUR) == 3
 
 
-def test_all_units_can_be_named_and_no_more_than_all() -> None:
-    world = ReclaimWorld()
+def test_all_units_can_be_named_and_no_more_than_all(world: ReclaimWorld) -> None:
     rid = world.book("here/pool", at=4)
     world.reclaim("here/pool", 4, 5, units=3)
     assert world.hours(rid) == {"here/pool": 3}
@@ -183,8 +178,7 @@ def test_all_units_can_be_named_and_no_more_than_all() -> None:
         world.reclaim("here/pool", 4, 5, units=4)
 
 
-def test_a_key_stands_for_as_many_units_as_it_was_first_used_with() -> None:
-    world = ReclaimWorld()
+def test_a_key_stands_for_as_many_units_as_it_was_first_used_with(world: ReclaimWorld) -> None:
     view = world.reclaim("here/pool", 4, 5, units=2)
     body = owner_calls.Reclaim(
         key=view.key, resource="here/pool", start=view.start, end=view.end, units=1,
@@ -201,8 +195,7 @@ def test_a_key_stands_for_as_many_units_as_it_was_first_used_with() -> None:
     assert again == view
 
 
-def test_two_reclaims_of_the_same_time_take_both_their_units() -> None:
-    world = ReclaimWorld()
+def test_two_reclaims_of_the_same_time_take_both_their_units(world: ReclaimWorld) -> None:
     rid = world.book("here/pool:2", at=4)
     world.reclaim("here/pool", 4, 5, units=1)
     world.reclaim("here/pool", 4, 6, units=1)
@@ -211,8 +204,7 @@ def test_two_reclaims_of_the_same_time_take_both_their_units() -> None:
     assert [view.lacking for view in world.reclaims("here")] == [(), ()]
 
 
-def test_who_may_see_it_is_shown_that_the_room_is_the_owners() -> None:
-    world = ReclaimWorld()
+def test_who_may_see_it_is_shown_that_the_room_is_the_owners(world: ReclaimWorld) -> None:
     view = world.reclaim("here/pool", 4, 5, units=2)
     calendar = world.sites["here"].participant.book.calendars["here/pool"]
     (slot,) = calendar.calendar.listing(view.start, view.end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN
@@ -20,12 +21,18 @@ from kalends.notices.request_notice import RequestNotice, request_delivery
 UTC = ZoneInfo("UTC")
 
 
-def broker() -> Broker:
+@pytest.fixture
+def one() -> Broker:
     """A broker whose user is sent notices."""
     register = new_register()
     address = notice_table.NoticeAddress(ANN.user, "ann@example.org", "UTC", 0)
     notice_table.keep_address(register, notice_table.KeepAddress(address, 3))
     return Broker(register)
+
+
+@pytest.fixture
+def rid(one: Broker) -> str:
+    return one.reserve()
 
 
 def loss(rid: str, number: int, nodes: int = 1, **fields: object) -> m.SlotLoss:
@@ -50,9 +57,7 @@ def notices(broker: Broker) -> list[RequestNotice]:
     return [msgspec.msgpack.decode(body, type=RequestNotice) for (body,) in rows]
 
 
-def test_the_user_sees_what_cannot_be_used_until_it_is_back() -> None:
-    one = broker()
-    rid = one.reserve()
+def test_the_user_sees_what_cannot_be_used_until_it_is_back(one: Broker, rid: str) -> None:
     assert hear(one, loss(rid, 7)) == [("here", 7)]
     assert shown(one, rid) == (UnitsOut(resource="here/one", units=1, at=1, detail="fan"),)
     lines = request_lines(view_of(one.row(rid)), UTC)
@@ -64,9 +69,7 @@ def test_the_user_sees_what_cannot_be_used_until_it_is_back() -> None:
     assert shown(one, rid) == ()
 
 
-def test_what_is_repeated_or_late_is_answered_and_changes_nothing() -> None:
-    one = broker()
-    rid = one.reserve()
+def test_what_is_repeated_or_late_is_answered_and_changes_nothing(one: Broker, rid: str) -> None:
     hear(one, loss(rid, 7))
     hear(one, loss(rid, 8, 0))
     assert hear(one, loss(rid, 7)) == [("here", 7)]
@@ -75,9 +78,7 @@ def test_what_is_repeated_or_late_is_answered_and_changes_nothing() -> None:
     assert [each.occasion for each in notices(one)] == ["nodes-out", "nodes-back"]
 
 
-def test_a_notice_names_the_resource_the_count_and_the_reason() -> None:
-    one = broker()
-    rid = one.reserve()
+def test_a_notice_names_the_resource_the_count_and_the_reason(one: Broker, rid: str) -> None:
     hear(one, loss(rid, 7))
     (notice,) = notices(one)
     delivery = request_delivery([notice], "ann@example.org", UTC, START)
@@ -86,18 +87,18 @@ def test_a_notice_names_the_resource_the_count_and_the_reason() -> None:
     assert delivery.facts["event"] == "nodes-out"
 
 
-def test_a_node_that_fails_again_and_again_sends_a_bounded_number_of_notices() -> None:
-    one = broker()
-    rid = one.reserve()
+def test_a_node_that_fails_again_and_again_sends_a_bounded_number_of_notices(
+    one: Broker, rid: str
+) -> None:
     for number in range(1, 50):
         hear(one, loss(rid, number, number % 2))
     assert len(notices(one)) == NOTICES_MAX
     assert shown(one, rid) != (), "it is shown, all the same"
 
 
-def test_a_site_is_believed_of_its_own_resources_and_of_what_is_reserved_there() -> None:
-    one = broker()
-    rid = one.reserve()
+def test_a_site_is_believed_of_its_own_resources_and_of_what_is_reserved_there(
+    one: Broker, rid: str
+) -> None:
     assert hear(one, loss(rid, 7), "there") == []
     assert "reports another site's nodes" in one.alarms[-1]
     hear(one, loss(rid, 7, resource="here/two"))
@@ -108,16 +109,13 @@ def test_a_site_is_believed_of_its_own_resources_and_of_what_is_reserved_there()
     assert (out.units, out.at) == (1, one.now.wall_s), "no more than was reserved, and not ahead"
 
 
-def test_a_register_that_knows_no_commit_does_not_answer() -> None:
-    one = broker()
+def test_a_register_that_knows_no_commit_does_not_answer(one: Broker) -> None:
     assert hear(one, loss("01900000-0000-7000-8000-000000000000", 7)) == []
     rid = one.submit()
     assert hear(one, loss(rid, 7)) == [], "it is not decided yet"
 
 
-def test_what_is_cancelled_is_noted_and_not_shown() -> None:
-    one = broker()
-    rid = one.reserve()
+def test_what_is_cancelled_is_noted_and_not_shown(one: Broker, rid: str) -> None:
     hear(one, loss(rid, 7))
     one.cancel(rid, 2)
     assert hear(one, loss(rid, 8, 0)) == [("here", 8)]
@@ -125,8 +123,6 @@ def test_what_is_cancelled_is_noted_and_not_shown() -> None:
     assert len(notices(one)) == 1
 
 
-def test_a_restarted_broker_still_shows_it() -> None:
-    one = broker()
-    rid = one.reserve()
+def test_a_restarted_broker_still_shows_it(one: Broker, rid: str) -> None:
     hear(one, loss(rid, 7))
     assert len(shown(Broker(one.register), rid)) == 1

@@ -111,8 +111,7 @@ def test_what_can_be_at_any_time_is_looked_for_once_a_site_that_was_away_is_back
     assert broker.answers[1].state == "reserved"
 
 
-def test_of_two_sites_that_are_away_the_one_is_told_that_still_is() -> None:
-    broker = Broker()
+def test_of_two_sites_that_are_away_the_one_is_told_that_still_is(broker: Broker) -> None:
     lose(broker, *SITES)
     rid = broker.submit()
     assert awaited(broker, rid) == SITES
@@ -120,8 +119,7 @@ def test_of_two_sites_that_are_away_the_one_is_told_that_still_is() -> None:
     assert awaited(broker, rid) == ("there",)
 
 
-def test_at_the_deadline_it_ends_as_unavailable_and_says_which_site() -> None:
-    broker = Broker()
+def test_at_the_deadline_it_ends_as_unavailable_and_says_which_site(broker: Broker) -> None:
     lose(broker, "there")
     rid = broker.submit()
     broker.advance(REQUEST_MS_MAX - 1)
@@ -131,8 +129,7 @@ def test_at_the_deadline_it_ends_as_unavailable_and_says_which_site() -> None:
     assert broker.row(rid).state == "closed"
 
 
-def test_the_error_says_that_the_key_is_used() -> None:
-    broker = Broker()
+def test_the_error_says_that_the_key_is_used(broker: Broker) -> None:
     lose(broker, "there")
     broker.submit(patience="none")
     found = broker.answers[1].problem
@@ -140,8 +137,7 @@ def test_the_error_says_that_the_key_is_used() -> None:
     assert "new key" in found.remedy
 
 
-def test_an_alternative_that_answers_is_taken_at_once() -> None:
-    broker = Broker()
+def test_an_alternative_that_answers_is_taken_at_once(broker: Broker) -> None:
     lose(broker, "there")
     broker.ask(EITHER)
     answer(broker)
@@ -149,8 +145,7 @@ def test_an_alternative_that_answers_is_taken_at_once() -> None:
     assert [claim.resource for claim in broker.answers[1].claims] == ["here/one"]
 
 
-def test_where_the_alternative_is_taken_the_site_that_is_away_is_waited_for() -> None:
-    broker = Broker()
+def test_where_the_alternative_is_taken_the_site_that_is_away_is_waited_for(broker: Broker) -> None:
     lose(broker, "there")
     rid = broker.ask(EITHER)
     answer(broker, free={"here": False})
@@ -160,8 +155,7 @@ def test_where_the_alternative_is_taken_the_site_that_is_away_is_waited_for() ->
     assert broker.answers[1].state == "reserved"
 
 
-def test_what_attributes_pick_may_be_at_a_site_that_is_away() -> None:
-    broker = Broker()
+def test_what_attributes_pick_may_be_at_a_site_that_is_away(broker: Broker) -> None:
     for site in SITES:
         info = ResourceInfo(name=f"{site}/one", grain_s=1, attributes={"kind": "x"})
         broker.receive(site, m.Hello(site=site, epoch=1, resources=(info,)))
@@ -174,8 +168,7 @@ def test_what_attributes_pick_may_be_at_a_site_that_is_away() -> None:
     assert broker.answers[1].state == "reserved"
 
 
-def test_what_is_refused_for_good_elsewhere_is_not_waited_for() -> None:
-    broker = Broker()
+def test_what_is_refused_for_good_elsewhere_is_not_waited_for(broker: Broker) -> None:
     rid = broker.submit()
     no = m.Visited(
         rid=rid, att=1, epoch=1, vote="no",
@@ -199,8 +192,7 @@ def test_a_request_that_stays_open_is_taken_over_and_goes_on_waiting() -> None:
     assert second.row(rid).state == "commit"
 
 
-def test_its_user_gives_it_up() -> None:
-    broker = Broker()
+def test_its_user_gives_it_up(broker: Broker) -> None:
     lose(broker, "there")
     rid = broker.submit()
     broker.release(rid, 2)
@@ -210,8 +202,7 @@ def test_its_user_gives_it_up() -> None:
 # Silent
 
 
-def test_exactly_these_slots_are_asked_for_again_when_a_silent_site_speaks() -> None:
-    broker = Broker()
+def test_exactly_these_slots_are_asked_for_again_when_a_silent_site_speaks(broker: Broker) -> None:
     rid = broker.submit()
     answer(broker, but={"there"})
     pass_time(broker, 30_000, but={"there"})
@@ -221,8 +212,7 @@ def test_exactly_these_slots_are_asked_for_again_when_a_silent_site_speaks() -> 
     assert broker.answers[1].state == "reserved"
 
 
-def test_nothing_is_held_elsewhere_while_a_site_is_silent() -> None:
-    broker = Broker()
+def test_nothing_is_held_elsewhere_while_a_site_is_silent(broker: Broker) -> None:
     broker.submit()
     answer(broker, but={"there"})
     broker.advance(VOTE_MS_MAX)
@@ -233,8 +223,7 @@ def test_nothing_is_held_elsewhere_while_a_site_is_silent() -> None:
         assert m.Visit not in kinds
 
 
-def test_a_silent_site_is_not_called_taken() -> None:
-    broker = Broker()
+def test_a_silent_site_is_not_called_taken(broker: Broker) -> None:
     rid = broker.submit(patience="taken")
     answer(broker, but={"there"})
     broker.advance(VOTE_MS_MAX)
@@ -244,9 +233,8 @@ def test_a_silent_site_is_not_called_taken() -> None:
     assert awaited(broker, rid) == ("there",)
 
 
-def test_a_plan_without_the_silent_site_is_tried_next() -> None:
+def test_a_plan_without_the_silent_site_is_tried_next(broker: Broker) -> None:
     """The site answers what is free, and then no more: as one whose disk stands still."""
-    broker = Broker()
     broker.ask(EITHER)
     first = [each for _, each in broker.sent()]
     for query in first:
@@ -262,8 +250,7 @@ def test_a_plan_without_the_silent_site_is_tried_next() -> None:
     assert [claim.resource for claim in broker.answers[1].claims] == ["here/one"]
 
 
-def test_the_start_that_a_silent_site_did_not_promise_is_not_given_up() -> None:
-    broker = Broker()
+def test_the_start_that_a_silent_site_did_not_promise_is_not_given_up(broker: Broker) -> None:
     broker.ask(BOTH)
     for site, query in broker.sent():
         assert isinstance(query, m.Query)
@@ -274,9 +261,8 @@ def test_the_start_that_a_silent_site_did_not_promise_is_not_given_up() -> None:
     assert broker.answers[1].start == START
 
 
-def test_a_site_that_comes_back_hears_first_that_the_attempt_before_is_over() -> None:
+def test_a_site_that_comes_back_hears_first_that_the_attempt_before_is_over(broker: Broker) -> None:
     """Else it would show as taken what it still keeps for that one."""
-    broker = Broker()
     rid = broker.submit()
     answer(broker, but={"there"})
     broker.advance(VOTE_MS_MAX + LOOK_MS_MAX)
@@ -293,8 +279,7 @@ def test_a_site_that_comes_back_hears_first_that_the_attempt_before_is_over() ->
     assert isinstance(to_there[1], m.Query)
 
 
-def test_who_runs_out_of_time_while_a_site_is_asked_hears_which_site() -> None:
-    broker = Broker()
+def test_who_runs_out_of_time_while_a_site_is_asked_hears_which_site(broker: Broker) -> None:
     broker.ask(BOTH)
     pass_time(broker, REQUEST_MS_MAX, but={"there"})
     code, where = problem(broker)
@@ -331,8 +316,7 @@ def test_a_hold_whose_site_has_forgotten_it_is_held_again_once_all_sites_are_bac
     assert broker.row(rid).held_until_ms == (T0 + 601) * 1_000
 
 
-def test_a_hold_that_runs_out_while_its_site_is_away_has_expired() -> None:
-    broker = Broker()
+def test_a_hold_that_runs_out_while_its_site_is_away_has_expired(broker: Broker) -> None:
     rid = broker.submit(hold_s=600)
     broker.visited(rid, vote=False)
     lose(broker, "here")
@@ -344,9 +328,8 @@ def test_a_hold_that_runs_out_while_its_site_is_away_has_expired() -> None:
 # What it is told to wait for
 
 
-def test_who_stands_on_lists_is_told_what_is_missing_now() -> None:
+def test_who_stands_on_lists_is_told_what_is_missing_now(broker: Broker) -> None:
     """A site was down when it began, and is up; what is taken is at another one."""
-    broker = Broker()
     lose(broker, "there")
     rid = broker.submit(patience="taken")
     assert awaited(broker, rid) == ("there",)
@@ -371,8 +354,7 @@ def test_who_stands_on_lists_is_told_of_a_site_that_is_lost_when_the_rest_is_fre
     assert awaited(broker, rid) == ("there",)
 
 
-def test_the_reason_is_written_once_as_long_as_it_stays() -> None:
-    broker = Broker()
+def test_the_reason_is_written_once_as_long_as_it_stays(broker: Broker) -> None:
     rid = broker.ask(BOTH, patience="taken")
     answer(broker, free={"here": False})
     since = broker.row(rid).waiting
@@ -384,8 +366,7 @@ def test_the_reason_is_written_once_as_long_as_it_stays() -> None:
     assert len(broker.row(rid).trail) == 1
 
 
-def test_what_came_in_line_is_not_waited_for_any_more() -> None:
-    broker = Broker()
+def test_what_came_in_line_is_not_waited_for_any_more(broker: Broker) -> None:
     rid = broker.submit()
     broker.receive("there", m.Visited(rid=rid, att=1, epoch=1, vote="no", refusals=(HELD,)))
     here = Refusal(where="here/one", code=RefusalCode.HELD, detail="held by another")
@@ -399,8 +380,7 @@ def test_what_came_in_line_is_not_waited_for_any_more() -> None:
     assert broker.row(rid).waiting.awaited == ("here/one",)  # type: ignore[union-attr] # So others show.
 
 
-def test_a_look_of_who_waits_does_not_hide_what_it_waits_for() -> None:
-    broker = Broker()
+def test_a_look_of_who_waits_does_not_hide_what_it_waits_for(broker: Broker) -> None:
     rid = broker.ask(BOTH, patience="taken")
     answer(broker, free={"here": False})
     freed = m.Freed("here/one", START, START + 600)
@@ -409,8 +389,7 @@ def test_a_look_of_who_waits_does_not_hide_what_it_waits_for() -> None:
     assert awaited(broker, rid) == ("here/one",)
 
 
-def test_the_line_of_an_attempt_that_is_over_is_not_shown() -> None:
-    broker = Broker()
+def test_the_line_of_an_attempt_that_is_over_is_not_shown(broker: Broker) -> None:
     rid = broker.ask(BOTH)
     answer(broker, but={"there"}, free={})
     broker.advance(1)

@@ -95,8 +95,7 @@ def test_of_a_job_that_is_not_at_a_site_it_is_told_nothing_and_its_operator_hear
     assert learned(rig, site).jobs == 0
 
 
-def test_of_what_is_not_decided_or_of_another_attempt_nothing_is_written() -> None:
-    rig = Rig()
+def test_of_what_is_not_decided_or_of_another_attempt_nothing_is_written(rig: Rig) -> None:
     rid = rig.submit()
     assert noted(rig.hear("a", ended(rid))) == []
     rig.hear("a", bid(rid, offer("a", 10)))
@@ -116,9 +115,9 @@ def test_no_end_lies_ahead_whatever_the_clock_of_a_site_says() -> None:
 
 @pytest.mark.parametrize("set_right", [True, False])
 def test_a_broker_whose_clock_was_ahead_blames_no_site_for_its_bid_or_for_the_end(
+    rig: Rig,
     set_right: bool,
 ) -> None:
-    rig = Rig()
     rig.ahead_ms = 7_200_000
     rig.hear_clocks()
     rid = rig.submit()
@@ -140,8 +139,7 @@ def test_a_broker_whose_clock_was_ahead_blames_no_site_for_its_bid_or_for_the_en
     assert end.ran_s == 60
 
 
-def test_a_place_in_the_past_by_the_clock_of_its_own_site_makes_no_sense() -> None:
-    rig = Rig()
+def test_a_place_in_the_past_by_the_clock_of_its_own_site_makes_no_sense(rig: Rig) -> None:
     rig.hear_clocks()
     rid = rig.submit()
     rig.coordinator.receive("b", bid(rid, offer("b", -100)), rig.now)
@@ -335,8 +333,7 @@ def with_bids(rig: Rig, rid: str) -> list[str]:
     return [site for site, _ in of_kind(sent, m.Prepare)]
 
 
-def test_where_ones_jobs_end_early_a_later_start_wins_and_it_is_said_why() -> None:
-    rig = Rig()
+def test_where_ones_jobs_end_early_a_later_start_wins_and_it_is_said_why(rig: Rig) -> None:
     learn(rig, "a", 0.1)
     learn(rig, "b", 0.5)
     learn(rig, "c", 0.9)
@@ -350,8 +347,7 @@ def test_where_ones_jobs_end_early_a_later_start_wins_and_it_is_said_why() -> No
     assert want.end - want.start == 600, "what is promised is the limit"
 
 
-def test_by_limits_what_was_learned_is_left_out() -> None:
-    rig = Rig()
+def test_by_limits_what_was_learned_is_left_out(rig: Rig) -> None:
     learn(rig, "a", 0.1)
     learn(rig, "b", 0.5)
     rid = rig.submit(by_limits=True)
@@ -360,8 +356,7 @@ def test_by_limits_what_was_learned_is_left_out() -> None:
     assert not any("expected" in each for each in rig.told)
 
 
-def test_what_was_learned_is_no_promise_to_end_in_time() -> None:
-    rig = Rig()
+def test_what_was_learned_is_no_promise_to_end_in_time(rig: Rig) -> None:
     for site in "abc":
         learn(rig, site, 0.1)
     rid = rig.submit(end_by=T0 + 750)
@@ -370,10 +365,9 @@ def test_what_was_learned_is_no_promise_to_end_in_time() -> None:
     assert rig.jobs.bids.rounds[rid].reserve == "", "all others may end too late"
 
 
-def test_of_several_implementations_a_machine_is_asked_for_the_one_that_is_expected_to_end_first() -> (
-    None
-):
-    rig = Rig()
+def test_of_several_implementations_a_machine_is_asked_for_the_one_that_is_expected_to_end_first(
+    rig: Rig,
+) -> None:
     way = structs.replace(LARGE, name="other", needs=(), sizes=(1,), limits_s=(400,))
     learn(rig, "b", 0.9, "large")
     learn(rig, "b", 0.5, "other")
@@ -385,14 +379,12 @@ def test_of_several_implementations_a_machine_is_asked_for_the_one_that_is_expec
     assert rig.row(rid).state == "open"
 
 
-def test_what_one_user_has_learned_changes_nothing_for_others() -> None:
-    rig = Rig()
+def test_what_one_user_has_learned_changes_nothing_for_others(rig: Rig) -> None:
     rig.jobs.bids.candidates.learned.note(JobRun("bob", "", "a", 0.01, whole=True))
     assert with_bids(rig, rig.submit()) == ["b"]
 
 
-def test_a_site_where_ones_jobs_end_early_is_always_asked() -> None:
-    rig = Rig()
+def test_a_site_where_ones_jobs_end_early_is_always_asked(rig: Rig) -> None:
     learn(rig, "c", 0.01)
     for site in "ab":
         learn(rig, site, 1.0)

@@ -69,8 +69,7 @@ def test_where_nobody_else_fits_a_site_that_did_not_promise_is_asked_again() -> 
 
 
 @pytest.mark.parametrize("end_by", [0, T0 + 2_000])
-def test_a_bid_beyond_the_end_of_all_times_is_none(end_by: int) -> None:
-    rig = Rig()
+def test_a_bid_beyond_the_end_of_all_times_is_none(rig: Rig, end_by: int) -> None:
     rid = rig.submit(end_by=end_by)
     beyond = structs.replace(offer("a", 10, firm=False), late_start=TIME_S_MAX)
     rig.hear("a", bid(rid, beyond))
@@ -121,8 +120,7 @@ def test_a_site_that_tells_of_thousands_of_machines_has_some_looked_at_for_each_
     assert rig.directory.machines["b"] == ()
 
 
-def test_the_first_bid_of_a_site_stands() -> None:
-    rig = Rig()
+def test_the_first_bid_of_a_site_stands(rig: Rig) -> None:
     rid = rig.submit()
     rig.hear("a", bid(rid, offer("a", 500)))
     rig.hear("a", bid(rid, offer("a", 0)))
@@ -132,8 +130,7 @@ def test_the_first_bid_of_a_site_stands() -> None:
     assert rig.jobs.bids.tally.of("a").bid == 1
 
 
-def test_a_bidder_that_calls_the_attempt_stale_is_left_out_and_the_others_go_on() -> None:
-    rig = Rig()
+def test_a_bidder_that_calls_the_attempt_stale_is_left_out_and_the_others_go_on(rig: Rig) -> None:
     rid = rig.submit()
     rig.hear("a", m.Stale(rid=rid, att=1, seen=9))
     rig.hear("b", bid(rid, offer("b", 300)))
@@ -157,8 +154,7 @@ def test_names_that_strangers_ask_in_leave_little_behind() -> None:
     assert len(credentials._site_keys) <= SITE_KEYS_MAX
 
 
-def test_a_site_that_names_parts_without_end_leaves_as_many_as_a_job_may_have() -> None:
-    rig = Rig()
+def test_a_site_that_names_parts_without_end_leaves_as_many_as_a_job_may_have(rig: Rig) -> None:
     rid = rig.submit()
     for number in range(3 * STEP_PARTS_MAX):
         rig.hear("a", m.PartNews(rid=rid, att=1, machine=f"a/m{number}", job=1))

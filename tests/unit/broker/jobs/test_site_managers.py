@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.broker.jobs.test_solicitation import ANN, Rig, light_job, offer, voted
@@ -29,6 +30,11 @@ def rig() -> Rig:
     return Rig(directory=Directory(sites, members))
 
 
+@pytest.fixture
+def hall() -> Rig:
+    return rig()
+
+
 def asked(sent: Sequence[tuple[str, m.Message]]) -> set[str]:
     return {site for site, message in sent if isinstance(message, m.Solicit)}
 
@@ -38,8 +44,7 @@ def answer(hall: Rig, referral: Referral, ways: Sequence[str] | None) -> set[str
     return asked(hall.settle())
 
 
-def test_a_manager_is_asked_how_many_of_its_members_the_broker_would_have_asked() -> None:
-    hall = rig()
+def test_a_manager_is_asked_how_many_of_its_members_the_broker_would_have_asked(hall: Rig) -> None:
     hall.submit()
     (referral,) = hall.referrals
     question = referral.question
@@ -65,18 +70,16 @@ def test_a_job_runs_where_it_is_reached_through_the_virtual_site_that_is_asked_f
         assert referred or asked(hall.sent) == sites, on
 
 
-def test_how_a_site_is_reached_is_not_for_it_to_say() -> None:
-    hall = rig()
+def test_how_a_site_is_reached_is_not_for_it_to_say(hall: Rig) -> None:
     said = ResourceInfo(name="a/m", queue=True, through=("hall",))
     hall.hear("a", m.Hello(site="a", epoch=1, resources=(said,)))
     found = {name: info.through for name, info in hall.directory.resources.items()}
     assert (found["a/m"], found["m0/m"], found["n0/m"]) == ((), ("hall",), ("hall", "west"))
 
 
-def test_of_a_home_that_is_a_virtual_site_one_of_its_sites_is_always_asked_the_best_that_is_known() -> (
-    None
-):
-    hall = rig()
+def test_of_a_home_that_is_a_virtual_site_one_of_its_sites_is_always_asked_the_best_that_is_known(
+    hall: Rig,
+) -> None:
     hall.jobs.bids.experience.bid("n1", 10, 5, hall.now)
     for number in range(8):
         for site in set(BELOW) - {"n1"}:
@@ -90,8 +93,7 @@ def test_of_a_home_that_is_a_virtual_site_one_of_its_sites_is_always_asked_the_b
         assert "n1" in at_once
 
 
-def test_the_story_tells_through_which_virtual_sites_bids_have_come() -> None:
-    hall = rig()
+def test_the_story_tells_through_which_virtual_sites_bids_have_come(hall: Rig) -> None:
     rid = hall.submit(on="site=n2")
     hall.hear("n2", m.Bid(rid=rid, att=1, epoch=1, offers=(offer("n2", 100),)))
     hall.hear("n2", voted(rid))
@@ -112,8 +114,7 @@ def test_those_that_the_manager_names_are_asked_by_the_broker_itself_with_its_ow
     assert solicit.secret == credentials.secret(hall.row(rid), "n2")
 
 
-def test_a_member_that_was_named_may_win() -> None:
-    hall = rig()
+def test_a_member_that_was_named_may_win(hall: Rig) -> None:
     rid = hall.submit()
     (referral,) = hall.referrals
     answer(hall, referral, ("m3",))
@@ -135,8 +136,7 @@ def test_without_an_answer_the_broker_asks_those_that_it_would_have_chosen_itsel
     assert members <= {*MEMBERS, *BELOW}
 
 
-def test_who_was_silent_is_not_asked_for_a_while_and_its_members_are() -> None:
-    hall = rig()
+def test_who_was_silent_is_not_asked_for_a_while_and_its_members_are(hall: Rig) -> None:
     hall.submit()
     hall.pass_time(REFERRED_MS)
     hall.submit(key="the-next-key")
@@ -144,15 +144,13 @@ def test_who_was_silent_is_not_asked_for_a_while_and_its_members_are() -> None:
     assert len(asked(hall.sent)) == 7
 
 
-def test_a_manager_out_of_reach_is_not_waited_for() -> None:
-    hall = rig()
+def test_a_manager_out_of_reach_is_not_waited_for(hall: Rig) -> None:
     hall.submit()
     (referral,) = hall.referrals
     assert len(answer(hall, referral, None)) == referral.question.count
 
 
-def test_a_late_answer_changes_nothing() -> None:
-    hall = rig()
+def test_a_late_answer_changes_nothing(hall: Rig) -> None:
     hall.submit()
     (referral,) = hall.referrals
     hall.pass_time(REFERRED_MS)
@@ -169,8 +167,7 @@ def test_who_names_what_was_not_asked_is_not_followed() -> None:
         assert found <= {*MEMBERS, *BELOW}
 
 
-def test_homes_are_asked_whatever_a_manager_would_say() -> None:
-    hall = rig()
+def test_homes_are_asked_whatever_a_manager_would_say(hall: Rig) -> None:
     hall.submit(homes=("m5",))
     assert "m5" in asked(hall.sent)
     assert "m5" not in {each.way for each in hall.referrals[0].question.candidates}
@@ -184,8 +181,7 @@ def test_a_manager_without_a_choice_is_not_asked() -> None:
     assert asked(hall.sent) == sites.keys()
 
 
-def test_a_job_that_was_cancelled_meanwhile_asks_nobody() -> None:
-    hall = rig()
+def test_a_job_that_was_cancelled_meanwhile_asks_nobody(hall: Rig) -> None:
     rid = hall.submit()
     (referral,) = hall.referrals
     hall.coordinator.calls.release(hall.row(rid), 2, hall.now)

@@ -283,8 +283,7 @@ def test_a_decision_that_came_too_late_for_its_nodes_stands_and_the_operator_hea
     assert rig.row(rid).state == "commit"
 
 
-def test_who_is_silent_is_not_waited_for_and_released() -> None:
-    rig = Rig()
+def test_who_is_silent_is_not_waited_for_and_released(rig: Rig) -> None:
     rid = rig.submit()
     rig.hear("a", bid(rid, offer("a", 300)))
     sent = rig.pass_time(BID_MS_MAX)
@@ -292,8 +291,7 @@ def test_who_is_silent_is_not_waited_for_and_released() -> None:
     assert sorted(site for site, _ in of_kind(sent, m.Release)) == ["b", "c"]
 
 
-def test_a_bid_that_comes_too_late_is_released() -> None:
-    rig = Rig()
+def test_a_bid_that_comes_too_late_is_released(rig: Rig) -> None:
     rid = rig.submit()
     rig.hear("a", bid(rid, offer("a", 300)))
     rig.pass_time(BID_MS_MAX)
@@ -304,8 +302,7 @@ def test_a_bid_that_comes_too_late_is_released() -> None:
     assert rig.answers[1].placed.machine == "a/m"
 
 
-def test_a_promised_start_is_compared_with_a_late_start_that_is_only_foreseen() -> None:
-    rig = Rig()
+def test_a_promised_start_is_compared_with_a_late_start_that_is_only_foreseen(rig: Rig) -> None:
     rid = rig.submit()
     rig.hear("a", bid(rid, offer("a", 300)))
     rig.hear("b", bid(rid, offer("b", 200, firm=False)))
@@ -348,8 +345,7 @@ def test_free_nodes_are_learned_of_though_they_are_promised_for_when_all_is_deci
         "a start that has passed",
     ],
 )
-def test_an_offer_that_makes_no_sense_counts_as_a_refusal(nonsense: m.PlaceOffer) -> None:
-    rig = Rig()
+def test_an_offer_that_makes_no_sense_counts_as_a_refusal(rig: Rig, nonsense: m.PlaceOffer) -> None:
     rid = rig.submit()
     rig.hear("a", bid(rid, nonsense))
     rig.hear("b", bid(rid, offer("b", 300)))
@@ -357,8 +353,7 @@ def test_an_offer_that_makes_no_sense_counts_as_a_refusal(nonsense: m.PlaceOffer
     assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
 
 
-def test_a_site_that_cannot_end_it_in_time_does_not_count() -> None:
-    rig = Rig()
+def test_a_site_that_cannot_end_it_in_time_does_not_count(rig: Rig) -> None:
     rid = rig.submit(end_by=T0 + 800)
     rig.hear("a", bid(rid, offer("a", 300)))
     rig.hear("b", bid(rid, offer("b", 100)))
@@ -367,8 +362,7 @@ def test_a_site_that_cannot_end_it_in_time_does_not_count() -> None:
     assert sorted(site for site, _ in of_kind(sent, m.Release)) == ["a", "c"]
 
 
-def test_only_machines_with_a_queue_room_enough_and_the_attributes_are_asked() -> None:
-    rig = Rig()
+def test_only_machines_with_a_queue_room_enough_and_the_attributes_are_asked(rig: Rig) -> None:
     rig.submit(on="memory>=128")
     assert sorted(site for site, _ in of_kind(rig.sent, m.Solicit)) == ["b", "c"]
     rig = Rig({"a": 8, "b": 1})
@@ -393,8 +387,7 @@ def test_lists_tell_how_many_nodes_a_job_asks_for_or_in_which_ways_it_may_run(
     assert text_of_job(Term(attributes=attributes, units=2), ways) == text
 
 
-def test_where_no_machine_fits_the_answer_says_so() -> None:
-    rig = Rig()
+def test_where_no_machine_fits_the_answer_says_so(rig: Rig) -> None:
     rig.submit(on="memory>=1024")
     assert rig.answers[1].problem is not None
     assert rig.answers[1].problem.code == "not-found"
@@ -435,8 +428,7 @@ def test_sites_that_stay_away_are_not_waited_for_for_ever() -> None:
     assert {each.where for each in problem.refusals} == set(SITES)
 
 
-def test_why_nobody_was_asked_is_told_once_of_each_site() -> None:
-    rig = Rig()
+def test_why_nobody_was_asked_is_told_once_of_each_site(rig: Rig) -> None:
     for site in SITES:
         rig.coordinator.site_lost(site, "it is gone")
     rid = rig.submit()
@@ -458,8 +450,7 @@ def test_where_known_machines_do_not_fit_only_a_site_that_was_never_seen_is_wait
     assert rig.answers[1].problem == problem
 
 
-def test_a_release_while_sites_bid_ends_it_and_all_are_told_so() -> None:
-    rig = Rig()
+def test_a_release_while_sites_bid_ends_it_and_all_are_told_so(rig: Rig) -> None:
     rid = rig.submit()
     rig.coordinator.calls.release(rig.row(rid), 2, rig.now)
     sent = rig.settle()
@@ -548,9 +539,8 @@ def test_a_second_best_that_does_not_fit_any_more_is_released() -> None:
     ],
 )
 def test_a_site_that_is_worth_more_than_it_is_later_wins(
-    worth: str, winner: str, told: str
+    rig: Rig, worth: str, winner: str, told: str
 ) -> None:
-    rig = Rig()
     rid = rig.submit(prefer={"site=a": worth})
     rig.hear("a", bid(rid, offer("a", 200)))
     rig.hear("c", bid(rid, offer("c", 900)))
@@ -560,8 +550,7 @@ def test_a_site_that_is_worth_more_than_it_is_later_wins(
     assert any(told in each for each in rig.told), rig.told
 
 
-def test_what_a_machine_meets_is_added_up() -> None:
-    rig = Rig()
+def test_what_a_machine_meets_is_added_up(rig: Rig) -> None:
     rid = rig.submit(prefer={"memory>=128": "60s", "site=c": "41s"})
     rig.hear("a", bid(rid, offer("a", 300)))
     rig.hear("c", bid(rid, offer("c", 200)))
@@ -603,8 +592,7 @@ def offer_for(site: str, in_s: int, limit_s: int, nodes: int) -> m.PlaceOffer:
     return structs.replace(made, end=made.start + limit_s, nodes=nodes)
 
 
-def test_each_machine_is_asked_for_the_implementation_that_ends_first_there() -> None:
-    rig = Rig()
+def test_each_machine_is_asked_for_the_implementation_that_ends_first_there(rig: Rig) -> None:
     rid = rig.submit(implementations=(LARGE, SMALL))
     asked = {
         site: (job.implementation, job.nodes, job.limit_s, job.command)
@@ -624,8 +612,7 @@ def test_each_machine_is_asked_for_the_implementation_that_ends_first_there() ->
     assert any("a/m with small on 1 node ends 10s later" in each for each in rig.told)
 
 
-def test_an_offer_for_another_implementation_than_was_asked_for_does_not_count() -> None:
-    rig = Rig()
+def test_an_offer_for_another_implementation_than_was_asked_for_does_not_count(rig: Rig) -> None:
     rid = rig.submit(implementations=(LARGE, SMALL))
     rig.hear("a", bid(rid, offer_for("a", 1, 300, 4)))
     rig.hear("b", bid(rid, offer_for("b", 290, 300, 4)))
@@ -633,8 +620,7 @@ def test_an_offer_for_another_implementation_than_was_asked_for_does_not_count()
     assert [site for site, _ in of_kind(sent, m.Prepare)] == ["b"]
 
 
-def test_where_no_implementation_fits_its_user_is_told_so() -> None:
-    rig = Rig()
+def test_where_no_implementation_fits_its_user_is_told_so(rig: Rig) -> None:
     none = structs.replace(SMALL, needs=attributes_in("gpus>=1", ""))
     rig.submit(implementations=(none,))
     assert not of_kind(rig.sent, m.Solicit)
@@ -706,8 +692,7 @@ def test_the_end_of_a_script_of_an_earlier_attempt_or_of_no_request_is_nothing()
     assert picked(rig, rid, RunOutcome("ok", "c/m")) == ["c"]
 
 
-def test_where_there_is_one_bid_no_script_is_asked() -> None:
-    rig = Rig()
+def test_where_there_is_one_bid_no_script_is_asked(rig: Rig) -> None:
     rid = rig.submit(pick="def pick(bids):\n    return []\n")
     rig.hear("a", bid(rid, offer("a", 300)))
     sent = rig.pass_time(BID_MS_MAX)
@@ -839,8 +824,7 @@ def test_a_job_that_starts_meanwhile_stays_where_it_is() -> None:
     assert "the job has just started" in problem.detail
 
 
-def test_a_job_that_fits_no_other_machine_stays_and_its_user_is_told_so() -> None:
-    rig = Rig()
+def test_a_job_that_fits_no_other_machine_stays_and_its_user_is_told_so(rig: Rig) -> None:
     rid = rig.submit(on="memory<128", at_most_once=True)
     rig.hear("a", bid(rid, offer("a", 100)))
     rig.hear("a", voted(rid))
@@ -931,9 +915,8 @@ def test_jobs_of_a_lost_site_that_fit_nowhere_else_are_not_in_the_way_of_others(
 
 @pytest.mark.parametrize("moved", [True, False])
 def test_a_place_that_its_site_has_forgotten_is_given_up_without_being_locked_first(
-    *, moved: bool
+    rig: Rig, *, moved: bool
 ) -> None:
-    rig = Rig()
     rid = rig.submit(at_most_once=True)
     for site, in_s in (("a", 300), ("c", 200), ("b", 100)):
         rig.hear(site, bid(rid, offer(site, in_s)))
@@ -974,10 +957,9 @@ def moved_from_b(*, at_most_once: bool = False) -> tuple[Rig, str, str, str]:
     return rig, rid, new, winner
 
 
-def test_a_job_that_may_start_again_is_one_that_asks_wherever_it_goes_and_knows_how_often_it_has() -> (
-    None
-):
-    rig = Rig()
+def test_a_job_that_may_start_again_is_one_that_asks_wherever_it_goes_and_knows_how_often_it_has(
+    rig: Rig,
+) -> None:
     rig.submit(rerun=True)
     (first, *_) = (each.job for _, each in of_kind(rig.sent, m.Solicit))  # type: ignore[attr-defined]
     assert (first.at_most_once, first.rerun) == (True, True)

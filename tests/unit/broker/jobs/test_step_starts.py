@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from tests.protocol_broker import SITES, START, WANTS, Broker
 from tests.protocol_support import DAY, T0, secret_of
@@ -29,6 +30,11 @@ def reserved(broker: Broker, step: Step = STEP) -> str:
     broker.done(rid)
     broker.sent()
     return rid
+
+
+@pytest.fixture
+def rid(broker: Broker) -> str:
+    return reserved(broker)
 
 
 def say(broker: Broker, rid: str, number: int, **fields: object) -> Said:
@@ -67,32 +73,26 @@ def news(rid: str, number: int, **fields: object) -> m.PartNews:
     return replace(told, **fields)  # type: ignore[arg-type]  # fields of a message
 
 
-def test_each_site_is_asked_with_what_is_to_run_there() -> None:
-    broker = Broker()
+def test_each_site_is_asked_with_what_is_to_run_there(broker: Broker) -> None:
     other = replace(JOB, command=("show",))
     broker.submit(step=Step(job=JOB, jobs={"there/one": other}))
     visits = {to: each.jobs for to, each in broker.sent() if isinstance(each, m.Visit)}
     assert visits == {"here": {"here/one": JOB}, "there": {"there/one": other}}
 
 
-def test_where_nothing_is_to_run_there_is_no_part() -> None:
-    broker = Broker()
+def test_where_nothing_is_to_run_there_is_no_part(broker: Broker) -> None:
     rid = reserved(broker, Step(jobs={"there/one": JOB}))
     assert broker.row(rid).job.machines == ("there/one",)
 
 
-def test_all_parts_are_told_to_start_when_the_last_has_its_nodes() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_all_parts_are_told_to_start_when_the_last_has_its_nodes(broker: Broker, rid: str) -> None:
     assert ask(broker, rid, 1) == []
     assert ask(broker, rid, 1) == [], "said again"
     assert ask(broker, rid, 0) == ["here", "there"]
     assert "there" in ask(broker, rid, 1), "who has not heard it asks again"
 
 
-def test_what_was_decided_outlives_the_broker() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_what_was_decided_outlives_the_broker(broker: Broker, rid: str) -> None:
     ask(broker, rid, 0)
     again = Broker(broker.register, name="b")
     again.sent()
@@ -117,9 +117,7 @@ def test_who_is_not_the_site_or_speaks_for_another_or_of_an_older_attempt_starts
     assert not broker.row(rid).job.started
 
 
-def test_nothing_starts_once_it_is_cancelled() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_nothing_starts_once_it_is_cancelled(broker: Broker, rid: str) -> None:
     ask(broker, rid, 0)
     broker.cancel(rid, 2)
     broker.sent()
@@ -143,9 +141,7 @@ def test_a_part_that_is_cut_off_by_now_is_waited_for_and_none_starts_without_it(
     assert [(to, each.says) for to, each in told] == [("here", "start"), ("there", "start")]
 
 
-def test_answers_that_are_always_late_get_more_time() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_answers_that_are_always_late_get_more_time(broker: Broker, rid: str) -> None:
     say(broker, rid, 0)
     asked = questions(say(broker, rid, 1))
     for _ in range(10):
@@ -173,8 +169,7 @@ def test_all_are_told_how_long_it_is_until_the_same_moment_whenever_they_ask() -
     assert {each.in_ms for _, each in starts(say(other, rid, 0))} == {0}
 
 
-def test_of_giving_up_and_starting_the_first_one_counts_for_ever() -> None:
-    broker = Broker()
+def test_of_giving_up_and_starting_the_first_one_counts_for_ever(broker: Broker) -> None:
     for number, first in enumerate((True, False)):
         later = tuple(
             replace(want, start=START + 60 * number, end=START + 60 * number + 60) for want in WANTS
@@ -197,17 +192,14 @@ def test_of_giving_up_and_starting_the_first_one_counts_for_ever() -> None:
         assert broker.row(rid).state == "commit", "the site ends its part, and says so"
 
 
-def test_who_is_not_the_site_gives_nothing_up() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_who_is_not_the_site_gives_nothing_up(broker: Broker, rid: str) -> None:
     ask(broker, rid, 0)
     assert say(broker, rid, 1, gives_up=True, secret="s" * 32) == []
     assert say(broker, rid, 1, gives_up=True, att=2) == []
     assert ask(broker, rid, 1) == ["here", "there"]
 
 
-def test_nothing_starts_when_the_slot_of_a_part_is_over_by_then() -> None:
-    broker = Broker()
+def test_nothing_starts_when_the_slot_of_a_part_is_over_by_then(broker: Broker) -> None:
     short, long = WANTS[0], replace(WANTS[1], end=START + 600)
     rid = broker.submit(wants=(short, long), step=STEP)
     broker.visited(rid)
@@ -219,9 +211,7 @@ def test_nothing_starts_when_the_slot_of_a_part_is_over_by_then() -> None:
     assert ask(broker, rid, 0) == ["here: over"]
 
 
-def test_a_change_keeps_what_was_decided_of_the_start() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_a_change_keeps_what_was_decided_of_the_start(broker: Broker, rid: str) -> None:
     ask(broker, rid, 0)
     ask(broker, rid, 1)
     longer = tuple(replace(want, end=START + 120) for want in WANTS)
@@ -232,9 +222,7 @@ def test_a_change_keeps_what_was_decided_of_the_start() -> None:
     assert ask(broker, changed, 1) == ["here", "there"], "the other part runs already"
 
 
-def test_when_each_part_began_is_written_down_once() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_when_each_part_began_is_written_down_once(broker: Broker, rid: str) -> None:
     ask(broker, rid, 0)
     ask(broker, rid, 1)
     for at in (T0 - 7, T0 - 5):
@@ -247,8 +235,7 @@ def test_when_each_part_began_is_written_down_once() -> None:
     assert ask(heir, rid, 0) == ["here", "there"], "they are told as they were"
 
 
-def test_its_user_sees_which_jobs_its_parts_are_and_where_they_run() -> None:
-    broker = Broker()
+def test_its_user_sees_which_jobs_its_parts_are_and_where_they_run(broker: Broker) -> None:
     rid = reserved(broker)
     parts_of, all_known = (
         broker.coordinator.wing(JobParts).steps.parts_of,
@@ -268,8 +255,7 @@ def test_its_user_sees_which_jobs_its_parts_are_and_where_they_run() -> None:
     )
 
 
-def test_a_part_that_fails_has_the_reservation_cancelled_with_the_reason() -> None:
-    broker = Broker()
+def test_a_part_that_fails_has_the_reservation_cancelled_with_the_reason(broker: Broker) -> None:
     rid = reserved(broker)
     broker.receive("there", news(rid, 1, failed=True, detail="exit 3"))
     assert broker.row(rid).state == "cancelled"
@@ -289,8 +275,7 @@ def test_a_part_that_fails_before_its_reservation_is_confirmed_ends_it_as_well()
     assert broker.row(rid).trail[-1].detail == "there/one no account"
 
 
-def test_a_site_ends_only_what_it_has_a_part_of() -> None:
-    broker = Broker()
+def test_a_site_ends_only_what_it_has_a_part_of(broker: Broker) -> None:
     rid, plain = reserved(broker, Step(jobs={"there/one": JOB})), ""
     broker.receive("here", news(rid, 0, failed=True))
     broker.receive("here", news(rid, 1, failed=True))
@@ -302,9 +287,7 @@ def test_a_site_ends_only_what_it_has_a_part_of() -> None:
     assert {broker.row(each).state for each in (rid, plain)} == {"commit"}
 
 
-def test_of_replicas_the_one_that_looks_after_it_cancels_it() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_of_replicas_the_one_that_looks_after_it_cancels_it(broker: Broker, rid: str) -> None:
     owner = broker.row(rid).owner
     idle = Broker(broker.register, name="b", alive=frozenset({owner}))
     idle.receive("there", news(rid, 1, failed=True))
@@ -333,9 +316,7 @@ def test_when_all_parts_have_ended_the_slots_are_given_back_everywhere_at_once()
     assert view_of(row).parts_ended_at == T0 + 1
 
 
-def test_a_slot_that_is_used_again_is_not_given_back() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_a_slot_that_is_used_again_is_not_given_back(broker: Broker, rid: str) -> None:
     ended(broker, rid, 1)
     broker.receive("there", news(rid, 1))
     ended(broker, rid, 0)
@@ -351,17 +332,14 @@ def test_slots_in_which_nothing_was_to_run_are_given_back_with_those_of_the_part
     assert [to for to, each in broker.sent() if isinstance(each, m.Cancel)] == ["here", "there"]
 
 
-def test_where_the_slots_are_over_nothing_is_given_back() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_where_the_slots_are_over_nothing_is_given_back(broker: Broker, rid: str) -> None:
     broker.advance((DAY + 60) * 1_000)
     for number in (0, 1):
         ended(broker, rid, number, at=START + 60)
     assert broker.row(rid).state == "commit"
 
 
-def test_a_part_whose_own_slot_is_over_has_ended() -> None:
-    broker = Broker()
+def test_a_part_whose_own_slot_is_over_has_ended(broker: Broker) -> None:
     short, long = WANTS[0], replace(WANTS[1], end=START + 600)
     rid = broker.submit(wants=(short, long), step=STEP)
     broker.visited(rid)
@@ -371,8 +349,7 @@ def test_a_part_whose_own_slot_is_over_has_ended() -> None:
     assert (broker.row(rid).state, broker.row(rid).job.parts_ended_at) == ("cancelled", START + 30)
 
 
-def test_what_is_being_changed_is_given_back_when_the_change_is_decided() -> None:
-    broker = Broker()
+def test_what_is_being_changed_is_given_back_when_the_change_is_decided(broker: Broker) -> None:
     rid = reserved(broker)
     longer = tuple(replace(want, end=START + 120) for want in WANTS)
     changed = broker.submit(2, key="the-other-key", wants=longer, replaces=broker.row(rid))
@@ -387,8 +364,7 @@ def test_what_is_being_changed_is_given_back_when_the_change_is_decided() -> Non
     assert broker.row(changed).state == "cancelled"
 
 
-def test_of_replicas_the_one_that_looks_after_it_gives_the_slots_back() -> None:
-    broker = Broker()
+def test_of_replicas_the_one_that_looks_after_it_gives_the_slots_back(broker: Broker) -> None:
     rid = reserved(broker)
     idle = Broker(broker.register, name="b", alive=frozenset({broker.row(rid).owner}))
     heir = Broker(broker.register, name="c")
@@ -400,9 +376,7 @@ def test_of_replicas_the_one_that_looks_after_it_gives_the_slots_back() -> None:
     assert broker.row(rid).job.parts_ended_at
 
 
-def test_a_change_keeps_the_parts() -> None:
-    broker = Broker()
-    rid = reserved(broker)
+def test_a_change_keeps_the_parts(broker: Broker, rid: str) -> None:
     later = tuple(replace(want, start=START + 60, end=START + 120) for want in WANTS)
     moved = broker.submit(2, key="the-other-key", wants=later, replaces=broker.row(rid))
     assert all(not each.jobs for _, each in broker.sent() if isinstance(each, m.Visit))

@@ -206,9 +206,8 @@ def test_what_was_booked_in_good_time_is_locked_again_however_early_it_had_to_be
 @pytest.mark.parametrize("units", [0, 3])
 @pytest.mark.parametrize("has_come", [True, False])
 def test_what_the_owner_takes_back_meanwhile_is_locked_again_and_then_asked_for(
-    units: int, has_come: bool
+    site: Site, units: int, has_come: bool
 ) -> None:
-    site = Site()
     pool = want("pool", 0, 60, units=2)
     image = site.image()
     lock(site, 1, pool)
@@ -236,8 +235,7 @@ def test_what_the_owner_takes_back_meanwhile_is_locked_again_and_then_asked_for(
     assert site.free("pool", 0, 60) == (0 if units else 1)
 
 
-def test_until_it_is_compared_it_offers_nobody_what_seems_free() -> None:
-    site = Site()
+def test_until_it_is_compared_it_offers_nobody_what_seems_free(site: Site) -> None:
     image = site.image()
     lock(site, 1, ONE)
     forgotten = site.participant.past.mark(REGISTER, site.position)

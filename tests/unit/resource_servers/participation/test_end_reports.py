@@ -45,8 +45,7 @@ def noted(number: int) -> m.EndNoted:
     return m.EndNoted(rid=rid(number), att=1, secret=secret_of(rid(number)))
 
 
-def test_an_end_is_told_at_once_and_less_and_less_often_until_it_is_noted() -> None:
-    site = Site()
+def test_an_end_is_told_at_once_and_less_and_less_often_until_it_is_noted(site: Site) -> None:
     locked(site, 1)
     assert end(site, 1) == [told(1)]
     assert advanced(site, SAY_AGAIN_MS - 1) == []
@@ -60,8 +59,7 @@ def test_an_end_is_told_at_once_and_less_and_less_often_until_it_is_noted() -> N
     assert told(1) not in advanced(site, SAY_AGAIN_MS_MAX)
 
 
-def test_only_the_broker_of_a_job_can_note_its_end() -> None:
-    site = Site()
+def test_only_the_broker_of_a_job_can_note_its_end(site: Site) -> None:
     locked(site, 1)
     end(site, 1)
     forged = structs.replace(noted(1), secret="s" * 32)
@@ -69,8 +67,7 @@ def test_only_the_broker_of_a_job_can_note_its_end() -> None:
     assert advanced(site, SAY_AGAIN_MS) == [told(1)]
 
 
-def test_a_broker_that_comes_back_hears_at_once_of_its_own_jobs_alone() -> None:
-    site = Site()
+def test_a_broker_that_comes_back_hears_at_once_of_its_own_jobs_alone(site: Site) -> None:
     locked(site, 1)
     end(site, 1)
     for register, expected in ((ITS_REGISTER, [told(1)]), ("0" * 32, [])):
@@ -80,8 +77,7 @@ def test_a_broker_that_comes_back_hears_at_once_of_its_own_jobs_alone() -> None:
         assert taken(site) == expected
 
 
-def test_of_what_is_not_locked_here_nothing_is_told() -> None:
-    site = Site()
+def test_of_what_is_not_locked_here_nothing_is_told(site: Site) -> None:
     bid(site, 1)
     assert end(site, 1) == []
     assert end(site, 2) == []

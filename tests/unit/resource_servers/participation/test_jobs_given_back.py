@@ -52,8 +52,7 @@ def test_a_job_stands_on_what_was_given_back_and_only_what_goes_beyond_it_is_boo
     assert free(site) == [1, 1, 3, 3], "brokers are offered nothing of the reservation"
 
 
-def test_two_jobs_do_not_stand_on_the_same_nodes() -> None:
-    site = Site()
+def test_two_jobs_do_not_stand_on_the_same_nodes(site: Site) -> None:
     give_back(site, reserve(site, 1, 0, 240, 2))
     assert runs(site, 7, 1, 0, 240)
     assert free(site) == [1, 1, 1, 1]
@@ -61,10 +60,9 @@ def test_two_jobs_do_not_stand_on_the_same_nodes() -> None:
     assert free(site) == [0, 0, 1, 1]
 
 
-def test_when_the_reservation_is_cancelled_its_jobs_are_booked_before_anybody_is_offered_it() -> (
-    None
-):
-    site = Site()
+def test_when_the_reservation_is_cancelled_its_jobs_are_booked_before_anybody_is_offered_it(
+    site: Site,
+) -> None:
     give_back(site, reserve(site, 1, 0, 240, 3))
     assert runs(site, 7, 2, 0, 120)
     site.receive(list_up(2, want("pool", 0, 60, 2)))
@@ -102,8 +100,7 @@ def test_nodes_that_go_from_one_job_to_the_next_are_offered_to_nobody_in_between
     assert [each.rid for each in told if isinstance(each, m.Awaited)] == [rid(3)]
 
 
-def test_what_a_batch_system_has_for_others_is_no_claim_to_the_queue() -> None:
-    site = Site()
+def test_what_a_batch_system_has_for_others_is_no_claim_to_the_queue(site: Site) -> None:
     reserve(site, 1, 0, 60, 1)
     ours = [(START, START + 60, 1)]
     room = site.jobs.bookings.kept

@@ -102,7 +102,6 @@ def test_what_has_ended_or_is_cancelled_is_reported_no_more() -> None:
         assert site.participant.losses.next_deadline_ms() is None
 
 
-def test_of_requests_that_are_not_here_nothing_is_reported() -> None:
-    site = Site()
+def test_of_requests_that_are_not_here_nothing_is_reported(site: Site) -> None:
     assert HERE in POOL
     assert look(site, 1) == []

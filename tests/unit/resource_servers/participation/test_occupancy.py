@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.protocol_support import resource
+from tests.support import bookings
 
 from kalends.calendars import Booking, ResourceCalendar
 from kalends.resource_servers.participation.claims.claim_sets import Claim
@@ -70,10 +71,7 @@ def test_more_units_need_only_the_difference() -> None:
 
 
 def booking(number: int, start: int, units: int = 1) -> Booking:
-    return Booking(
-        id=number, start=start, end=start + 60, units=units, state="held", holder="ann",
-        reservation="r", expires_ms=None,
-    )  # fmt: skip
+    return bookings.booking(number, start, start + 60, units=units)
 
 
 def test_all_bookings_are_made_or_none() -> None:

@@ -36,6 +36,11 @@ def guarded(*before: Limit) -> Site:
     return Site(owners_limits=(*before, WORD))
 
 
+@pytest.fixture
+def site() -> Site:
+    return guarded()
+
+
 def ask(site: Site, number: int, att: int = 1) -> m.Message:
     asked = m.OwnerAsk(rid=rid(number), att=att, hold_ids=site.ids(number), note="a note")
     return site.answer(asked)
@@ -77,8 +82,7 @@ def votes(message: m.Message) -> tuple[str, list[str]]:
     return message.vote, [refusal.code for refusal in message.refusals]
 
 
-def test_what_needs_approval_is_held_where_a_promise_was_asked_for() -> None:
-    site = guarded()
+def test_what_needs_approval_is_held_where_a_promise_was_asked_for(site: Site) -> None:
     visited = site.answer(vote(1, want("one", 0, 60)))
     assert isinstance(visited, m.Visited)
     assert (visited.vote, visited.approval, site.states(1)) == ("none", True, ["held"])
@@ -105,8 +109,7 @@ def test_no_owner_is_asked_for_a_user_who_may_only_hold(mode: str) -> None:
     assert queue(site) == []
 
 
-def test_a_broker_that_asks_for_a_promise_without_the_owners_word_gets_none() -> None:
-    site = guarded()
+def test_a_broker_that_asks_for_a_promise_without_the_owners_word_gets_none(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     (held,) = site.ids(1)
     assert votes(site.answer(prepare(1, held))) == ("no", [RefusalCode.HELD])
@@ -116,8 +119,7 @@ def test_a_broker_that_asks_for_a_promise_without_the_owners_word_gets_none() ->
     assert site.states(1) == ["held"]
 
 
-def test_a_broker_cannot_have_it_locked_again_as_if_it_had_been_approved() -> None:
-    site = guarded()
+def test_a_broker_cannot_have_it_locked_again_as_if_it_had_been_approved(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     ask(site, 1)
     asked = visit(1, want("one", 0, 60))
@@ -131,8 +133,7 @@ def test_a_broker_cannot_have_it_locked_again_as_if_it_had_been_approved() -> No
     assert "locked" not in site.states(1)
 
 
-def test_what_is_approved_is_promised_and_locked_and_a_restart_forgets_nothing() -> None:
-    site = guarded()
+def test_what_is_approved_is_promised_and_locked_and_a_restart_forgets_nothing(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     (held,) = site.ids(1)
     ask(site, 1)
@@ -147,8 +148,7 @@ def test_what_is_approved_is_promised_and_locked_and_a_restart_forgets_nothing()
     assert site.states(1) == ["locked"]
 
 
-def test_what_is_declined_is_free_at_once_and_its_broker_is_told_the_word() -> None:
-    site = guarded()
+def test_what_is_declined_is_free_at_once_and_its_broker_is_told_the_word(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     ask(site, 1)
     decide(site, 1, approve=False, word="not on Fridays")
@@ -164,9 +164,9 @@ def test_what_is_declined_is_free_at_once_and_its_broker_is_told_the_word() -> N
 
 @pytest.mark.parametrize("approve", [True, False])
 def test_the_same_word_again_changes_nothing_and_the_other_is_refused_by_name(
+    site: Site,
     approve: bool,
 ) -> None:
-    site = guarded()
     site.receive(visit(1, want("one", 0, 60)))
     ask(site, 1)
     first = decide(site, 1, approve=approve, word="so be it")
@@ -177,8 +177,7 @@ def test_the_same_word_again_changes_nothing_and_the_other_is_refused_by_name(
         decide(site, 1, approve=not approve)
 
 
-def test_who_says_nothing_in_time_has_declined() -> None:
-    site = guarded()
+def test_who_says_nothing_in_time_has_declined(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60), hold_ms=HOUR_MS))
     ask(site, 1)
     petition = next(site.approval.pending())[1]
@@ -191,8 +190,7 @@ def test_who_says_nothing_in_time_has_declined() -> None:
         decide(site, 1, approve=True)
 
 
-def test_no_word_is_taken_for_slots_that_its_owner_has_not_seen() -> None:
-    site = guarded()
+def test_no_word_is_taken_for_slots_that_its_owner_has_not_seen(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     ask(site, 1)
     site.receive(visit(1, want("one", 60, 120), att=2))
@@ -204,8 +202,7 @@ def test_no_word_is_taken_for_slots_that_its_owner_has_not_seen() -> None:
     assert votes(site.answer(prepare(1, held, att=2)))[0] == "yes"
 
 
-def test_what_was_approved_is_not_asked_for_again_by_a_later_attempt() -> None:
-    site = guarded()
+def test_what_was_approved_is_not_asked_for_again_by_a_later_attempt(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     ask(site, 1)
     decide(site, 1, approve=True)
@@ -216,8 +213,7 @@ def test_what_was_approved_is_not_asked_for_again_by_a_later_attempt() -> None:
     assert votes(site.answer(prepare(1, held, att=2)))[0] == "yes"
 
 
-def test_nothing_is_in_the_queue_that_is_given_up_or_unknown() -> None:
-    site = guarded()
+def test_nothing_is_in_the_queue_that_is_given_up_or_unknown(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     ask(site, 1)
     assert queue(site) == [rid(1)]
@@ -229,8 +225,7 @@ def test_nothing_is_in_the_queue_that_is_given_up_or_unknown() -> None:
         decide(site, 2, approve=True)
 
 
-def test_no_owner_is_asked_for_holds_of_which_one_is_gone() -> None:
-    site = guarded()
+def test_no_owner_is_asked_for_holds_of_which_one_is_gone(site: Site) -> None:
     site.receive(visit(1, want("one", 0, 60)))
     asked = m.OwnerAsk(rid=rid(1), att=1, hold_ids=(*site.ids(1), site.ids(1)[0] + 1))
     assert (says(site.answer(asked)), queue(site)) == ("lost", [])
@@ -294,16 +289,14 @@ def test_at_no_time_is_more_promised_than_was_approved_together(
         assert votes(site.answer(prepare(1, *site.ids(1), att=2)))[0] == "no"
 
 
-def test_a_change_into_as_many_units_as_stand_twice_needs_approval() -> None:
-    site = guarded()
+def test_a_change_into_as_many_units_as_stand_twice_needs_approval(site: Site) -> None:
     reserve(site, 1, want("pool", 0, 60))
     twice = site.answer(vote(2, want("pool", 0, 60), want("pool", 0, 60), replaces=1))
     assert isinstance(twice, m.Visited)
     assert (twice.vote, twice.approval) == ("none", True)
 
 
-def test_the_owner_may_think_about_more_of_what_runs_until_it_ends() -> None:
-    site = guarded()
+def test_the_owner_may_think_about_more_of_what_runs_until_it_ends(site: Site) -> None:
     reserve(site, 1, want("one", 0, 600))
     site.advance(DAY * 1_000 + 60_000)
     site.receive(visit(2, want("one", 0, 1_200), replaces=1))
@@ -312,8 +305,7 @@ def test_the_owner_may_think_about_more_of_what_runs_until_it_ends() -> None:
     assert petition.until_s == T0 + DAY + 600
 
 
-def test_what_was_approved_for_one_user_is_not_promised_to_another() -> None:
-    site = guarded()
+def test_what_was_approved_for_one_user_is_not_promised_to_another(site: Site) -> None:
     approve(site, 1, want("one", 0, 60))
     of_bob = visit(1, want("one", 0, 60), att=2, mode="vote", principal=BOB)
     assert votes(site.answer(of_bob))[0] == "none"
@@ -324,8 +316,7 @@ def test_what_was_approved_for_one_user_is_not_promised_to_another() -> None:
         decide(site, 1, approve=True)
 
 
-def test_a_broker_cannot_have_locked_again_what_stands_as_if_it_replaced_it() -> None:
-    site = guarded()
+def test_a_broker_cannot_have_locked_again_what_stands_as_if_it_replaced_it(site: Site) -> None:
     reserve(site, 1, want("pool", 0, 60))
     asked = visit(2, want("pool", 0, 60), principal=BOB)
     relocked = site.answer(
@@ -341,9 +332,9 @@ def test_a_broker_cannot_have_locked_again_what_stands_as_if_it_replaced_it() ->
 
 @pytest.mark.parametrize("state", ["held", "prepared", "locked"])
 def test_a_petition_for_slots_that_were_given_up_ends_nothing_that_was_claimed_since(
+    site: Site,
     state: str,
 ) -> None:
-    site = guarded()
     site.receive(visit(1, want("one", 0, 60)))
     ask(site, 1)
     free = {"here/two": resource("here/two")}
@@ -364,10 +355,9 @@ def test_a_petition_for_slots_that_were_given_up_ends_nothing_that_was_claimed_s
         decide(site, 1, approve=False)
 
 
-def test_a_word_that_comes_too_late_is_refused_even_before_the_site_has_looked_at_the_time() -> (
-    None
-):
-    site = guarded()
+def test_a_word_that_comes_too_late_is_refused_even_before_the_site_has_looked_at_the_time(
+    site: Site,
+) -> None:
     site.receive(visit(1, want("one", 0, 60), hold_ms=HOUR_MS))
     ask(site, 1)
     site.wrong_ms += (DAY + 1) * 1_000

@@ -34,8 +34,7 @@ def test_a_head_start_does_not_help_against_those_who_asked_long_before() -> Non
     assert line_of(19_999) == ["bob"]
 
 
-def test_of_several_resources_the_one_that_gives_least_decides() -> None:
-    site = Site()
+def test_of_several_resources_the_one_that_gives_least_decides(site: Site) -> None:
     calendars = site.participant.book.calendars
     calendars["here/one"].rules.head_starts = (HeadStart("everyone", 9_000),)
     calendars["here/two"].rules.head_starts = (HeadStart("everyone", 4_000),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 from tests.protocol_support import (
     ANN,
@@ -53,6 +54,11 @@ def locked() -> Site:
     return site
 
 
+@pytest.fixture
+def site() -> Site:
+    return locked()
+
+
 def stake(site: Site) -> Stake:
     found = site.participant.book.stakes.get(rid(1))
     assert found is not None
@@ -72,8 +78,7 @@ def news(job: int = 7, why: str = "") -> m.PartNews:
 
 
 def test_where_no_jobs_run_a_slot_for_one_is_refused() -> None:
-    site = Site()
-    (sent,) = site.receive(visit()).sends
+    (sent,) = Site().receive(visit()).sends
     assert isinstance(sent.message, m.Visited)
     assert sent.message.refusals == (
         Refusal(where=POOL, code=RefusalCode.NO_PLACE, detail="no jobs run there"),
@@ -105,16 +110,14 @@ def test_what_is_to_run_is_kept_over_restarts_until_it_is_submitted_and_no_longe
     assert stake(site).jobs == {}
 
 
-def test_brokers_that_come_are_told_which_job_a_part_is() -> None:
-    site = locked()
+def test_brokers_that_come_are_told_which_job_a_part_is(site: Site) -> None:
     site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     told(site)
     site.call(lambda participant, now: participant.broker_came(now))
     assert told(site) == [news()]
 
 
-def test_a_failure_is_told_again_and_again_until_the_reservation_is_cancelled() -> None:
-    site = locked()
+def test_a_failure_is_told_again_and_again_until_the_reservation_is_cancelled(site: Site) -> None:
     site.call(
         lambda participant, now: site.jobs.part_reports.failed(rid(1), POOL, 7, "exit 3", now)
     )
@@ -138,8 +141,7 @@ def test_that_a_part_has_ended_is_told_again_and_again_until_its_slot_is_given_b
     assert site.advance(100 * REMIND_AFTER_MS).sends == []
 
 
-def test_that_a_slot_is_used_again_takes_back_that_its_part_has_ended() -> None:
-    site = locked()
+def test_that_a_slot_is_used_again_takes_back_that_its_part_has_ended(site: Site) -> None:
     site.call(lambda participant, now: site.jobs.part_reports.used_again(rid(1), POOL))
     site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     site.call(lambda participant, now: site.jobs.part_reports.used_again(rid(1), POOL))
@@ -150,8 +152,7 @@ def test_that_a_slot_is_used_again_takes_back_that_its_part_has_ended() -> None:
     assert site.advance(100 * REMIND_AFTER_MS).sends == []
 
 
-def test_the_broker_is_asked_anew_when_another_part_here_has_its_nodes() -> None:
-    site = locked()
+def test_the_broker_is_asked_anew_when_another_part_here_has_its_nodes(site: Site) -> None:
     one, two = StepPart(POOL, 7, ("here.example",)), StepPart(f"{HERE}/one", 8, ("here.example",))
 
     def ask(*parts: StepPart) -> list[m.Message]:
@@ -181,8 +182,7 @@ def ask(site: Site, *, gives_up: bool = False) -> None:
     site.call(lambda participant, now: site.jobs.starts.ask(rid(1), now, parts, gives_up=gives_up))
 
 
-def test_a_question_whether_the_parts_are_ready_is_answered_once_and_at_once() -> None:
-    site = locked()
+def test_a_question_whether_the_parts_are_ready_is_answered_once_and_at_once(site: Site) -> None:
     ready = m.ReadyAsk(rid=rid(1), att=1, secret=secret_of(rid(1)), question=1_234)
     assert site.receive(ready).starts == [], "nothing is asked for here"
     ask(site)
@@ -194,8 +194,7 @@ def test_a_question_whether_the_parts_are_ready_is_answered_once_and_at_once() -
     )
 
 
-def test_a_word_for_another_attempt_starts_nothing_and_answers_nothing() -> None:
-    site = locked()
+def test_a_word_for_another_attempt_starts_nothing_and_answers_nothing(site: Site) -> None:
     ask(site)
     told(site)
     parts = asked_by(site).parts
@@ -207,8 +206,7 @@ def test_a_word_for_another_attempt_starts_nothing_and_answers_nothing() -> None
     assert right == [StartWord(rid(1), "start", "", parts)]
 
 
-def test_to_give_up_is_asked_until_it_is_answered() -> None:
-    site = locked()
+def test_to_give_up_is_asked_until_it_is_answered(site: Site) -> None:
     ask(site)
     told(site)
     ask(site, gives_up=True)
@@ -223,8 +221,7 @@ def test_to_give_up_is_asked_until_it_is_answered() -> None:
     assert site.receive(over).starts == [StartWord(rid(1), "over", "")]
 
 
-def test_when_a_broker_comes_it_is_asked_again_and_told_when_parts_began() -> None:
-    site = locked()
+def test_when_a_broker_comes_it_is_asked_again_and_told_when_parts_began(site: Site) -> None:
     site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     site.call(lambda participant, now: site.jobs.part_reports.began(rid(1), POOL, 7, T0 + 5))
     site.call(lambda participant, now: site.jobs.part_reports.began(rid(1), POOL, 7, T0 + 5))
@@ -238,8 +235,7 @@ def test_when_a_broker_comes_it_is_asked_again_and_told_when_parts_began() -> No
     assert told(site) == [structs.replace(news(why="no"), began_at=T0 + 5)]
 
 
-def test_of_what_is_not_locked_here_any_more_nothing_is_told_or_remembered() -> None:
-    site = locked()
+def test_of_what_is_not_locked_here_any_more_nothing_is_told_or_remembered(site: Site) -> None:
     site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(2), POOL, 8))
     site.call(lambda participant, now: site.jobs.part_reports.submitted(rid(1), POOL, 7))
     assert told(site) == [news()]

@@ -93,9 +93,9 @@ def test_an_abort_keeps_the_old_and_frees_the_rest(changed: m.Want, restarted: b
 
 @pytest.mark.parametrize("changed", [want("one", 60, 150), want("one", 60, 90)])
 def test_what_has_begun_is_made_longer_and_shorter_and_not_begun_at_another_time(
+    site: Site,
     changed: m.Want,
 ) -> None:
-    site = Site()
     lock(site, 1, OLD)
     site.advance((DAY + 70) * 1_000)
     assert refused(site, vote(2, want("one", 61, 150), replaces=1)) == [RefusalCode.PAST]
@@ -111,9 +111,8 @@ def test_what_has_begun_is_made_longer_and_shorter_and_not_begun_at_another_time
 @pytest.mark.parametrize("mode", ["hold", "vote"])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_cancel_of_the_old_leaves_the_change_standing_by_itself(
-    mode: str, restarted: bool
+    site: Site, mode: str, restarted: bool
 ) -> None:
-    site = Site()
     lock(site, 1, OLD)
     site.receive(visit(2, SHIFTED, mode=mode, replaces=1))
     cancel(site, 1)
@@ -144,8 +143,7 @@ def test_a_change_that_needs_nothing_more_still_stands_when_the_old_is_cancelled
     assert site.free("one", 0, 180) == 1
 
 
-def test_room_that_the_old_would_leave_is_not_given_away_before() -> None:
-    site = Site()
+def test_room_that_the_old_would_leave_is_not_given_away_before(site: Site) -> None:
     lock(site, 1, OLD)
     site.receive(vote(2, want("one", 120, 180), replaces=1))
     assert refused(site, vote(3, OLD)) == [RefusalCode.BUSY]
@@ -154,8 +152,7 @@ def test_room_that_the_old_would_leave_is_not_given_away_before() -> None:
     lock(site, 3, OLD)
 
 
-def test_a_change_without_room_leaves_the_old_as_it_is() -> None:
-    site = Site()
+def test_a_change_without_room_leaves_the_old_as_it_is(site: Site) -> None:
     lock(site, 1, OLD)
     lock(site, 2, want("one", 120, 180))
     assert refused(site, vote(3, EXTENDED, replaces=1)) == [RefusalCode.BUSY]
@@ -163,8 +160,7 @@ def test_a_change_without_room_leaves_the_old_as_it_is() -> None:
     assert site.free("one", 30, 60) == 1
 
 
-def test_one_change_at_a_time_and_only_of_ones_own_lock() -> None:
-    site = Site()
+def test_one_change_at_a_time_and_only_of_ones_own_lock(site: Site) -> None:
     lock(site, 1, OLD)
     site.receive(visit(2, SHRUNK, replaces=1))
     assert refused(site, vote(3, EXTENDED, replaces=1)) == [RefusalCode.BEING_CHANGED]
@@ -177,8 +173,7 @@ def test_one_change_at_a_time_and_only_of_ones_own_lock() -> None:
     assert site.states(3) == ["prepared"]
 
 
-def test_a_later_attempt_of_a_change_keeps_its_place() -> None:
-    site = Site()
+def test_a_later_attempt_of_a_change_keeps_its_place(site: Site) -> None:
     lock(site, 1, OLD)
     site.receive(vote(2, EXTENDED, replaces=1))
     site.receive(visit(2, EXTENDED, att=2, replaces=1))
@@ -188,8 +183,7 @@ def test_a_later_attempt_of_a_change_keeps_its_place() -> None:
     assert site.states(1) == ["replaced"]
 
 
-def test_a_change_that_gives_up_part_of_itself_still_replaces_the_old() -> None:
-    site = Site()
+def test_a_change_that_gives_up_part_of_itself_still_replaces_the_old(site: Site) -> None:
     lock(site, 1, OLD)
     site.receive(visit(2, SHIFTED, want("two", 0, 60), replaces=1))
     site.receive(prepare(2, site.ids(2)[0]))
@@ -199,8 +193,7 @@ def test_a_change_that_gives_up_part_of_itself_still_replaces_the_old() -> None:
     assert site.free("one", 60, 90) == 1
 
 
-def test_a_change_of_a_change() -> None:
-    site = Site()
+def test_a_change_of_a_change(site: Site) -> None:
     lock(site, 1, OLD)
     lock(site, 2, SHIFTED, replaces=1)
     lock(site, 3, EXTENDED, replaces=2)
@@ -210,8 +203,7 @@ def test_a_change_of_a_change() -> None:
     assert site.free("one", 0, 180) == 1
 
 
-def test_units_of_a_change_count_beyond_those_of_the_old() -> None:
-    site = Site()
+def test_units_of_a_change_count_beyond_those_of_the_old(site: Site) -> None:
     lock(site, 1, want("pool", 0, 60, 2))
     site.receive(vote(2, want("pool", 0, 60, 3), replaces=1))
     assert site.states(2) == ["prepared"]
@@ -220,8 +212,7 @@ def test_units_of_a_change_count_beyond_those_of_the_old() -> None:
     assert site.free("pool", 0, 60) == 1
 
 
-def test_a_commit_by_a_peer_replaces_too() -> None:
-    site = Site()
+def test_a_commit_by_a_peer_replaces_too(site: Site) -> None:
     lock(site, 1, OLD)
     site.receive(vote(2, SHIFTED, replaces=1))
     site.receive(peer_says(2, "locked", *site.ids(2)))
@@ -251,8 +242,7 @@ DAY_VIEW = want("one", 0, 180)
 BEGIN = DAY_VIEW.start
 
 
-def test_a_view_shows_what_is_free_and_touches_nothing() -> None:
-    site = Site()
+def test_a_view_shows_what_is_free_and_touches_nothing(site: Site) -> None:
     lock(site, 1, OLD)
     (view,) = look(site, DAY_VIEW)
     assert view.steps == ((BEGIN, BEGIN + 60, 1), (BEGIN + 120, BEGIN + 180, 1))
@@ -261,29 +251,25 @@ def test_a_view_shows_what_is_free_and_touches_nothing() -> None:
     assert not site.participant.take_effects()
 
 
-def test_a_view_lists_slots_where_asked_to() -> None:
-    site = Site()
+def test_a_view_lists_slots_where_asked_to(site: Site) -> None:
     lock(site, 1, OLD)
     (view,) = look(site, DAY_VIEW, detail=True)
     assert [(slot.state, slot.holder) for slot in view.slots] == [("locked", "ann")]
 
 
-def test_a_view_leaves_out_what_has_too_few_units() -> None:
-    site = Site()
+def test_a_view_leaves_out_what_has_too_few_units(site: Site) -> None:
     lock(site, 1, want("pool", 0, 60, 2))
     (view,) = look(site, want("pool", 0, 120, 2))
     assert view.steps == ((BEGIN + 60, BEGIN + 120, 3),)
 
 
-def test_what_does_not_exist_or_is_empty_is_refused_as_unknown() -> None:
-    site = Site()
+def test_what_does_not_exist_or_is_empty_is_refused_as_unknown(site: Site) -> None:
     for view in look(site, want("nothing", 0, 60), want("one", 60, 60)):
         assert view.refusal is not None
         assert view.refusal.code == RefusalCode.UNKNOWN_RESOURCE
 
 
-def test_the_view_of_a_change_counts_the_old_as_free_to_its_owner() -> None:
-    site = Site()
+def test_the_view_of_a_change_counts_the_old_as_free_to_its_owner(site: Site) -> None:
     lock(site, 1, OLD)
     whole = ((BEGIN, BEGIN + 180, 1),)
     assert look(site, DAY_VIEW, replaces=1)[0].steps == whole
@@ -295,8 +281,7 @@ def test_the_view_of_a_change_counts_the_old_as_free_to_its_owner() -> None:
     site.participant.check()
 
 
-def test_the_totals_are_those_of_all_users() -> None:
-    site = Site()
+def test_the_totals_are_those_of_all_users(site: Site) -> None:
     lock(site, 1, OLD)
     site.receive(visit(2, want("pool", 0, 60), want("two", 0, 60), principal=BOB))
     site.receive(vote(3, EXTENDED, replaces=1))

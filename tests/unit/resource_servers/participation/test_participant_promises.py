@@ -51,8 +51,7 @@ POOL = want("pool", 0, 60, 2)
 # Visits
 
 
-def test_a_visit_holds_all_of_its_slots_or_none() -> None:
-    site = Site()
+def test_a_visit_holds_all_of_its_slots_or_none(site: Site) -> None:
     assert site.answer(visit(1, ONE, POOL)) == m.Visited(
         rid=rid(1), att=1, epoch=1, vote="none",
         held=(m.HeldSlot(0, site.ids(1)[0]), m.HeldSlot(1, site.ids(1)[1])),
@@ -64,8 +63,7 @@ def test_a_visit_holds_all_of_its_slots_or_none() -> None:
     assert site.stake(2) is None
 
 
-def test_a_vote_in_the_visit_is_durable_before_it_is_answered() -> None:
-    site = Site()
+def test_a_vote_in_the_visit_is_durable_before_it_is_answered(site: Site) -> None:
     effects = site.receive(vote(1, ONE))
     (fact,) = effects.facts
     assert fact.rid == rid(1)
@@ -74,8 +72,7 @@ def test_a_vote_in_the_visit_is_durable_before_it_is_answered() -> None:
     assert site.free("one", 0, 60) == 0
 
 
-def test_a_vote_that_is_refused_leaves_nothing() -> None:
-    site = Site()
+def test_a_vote_that_is_refused_leaves_nothing(site: Site) -> None:
     lock(site, 1, ONE)
     effects = site.receive(vote(2, ONE, TWO))
     assert not effects.facts
@@ -86,14 +83,12 @@ def test_a_vote_that_is_refused_leaves_nothing() -> None:
     assert site.stake(2) is None
 
 
-def test_slots_that_touch_do_not_meet() -> None:
-    site = Site()
+def test_slots_that_touch_do_not_meet(site: Site) -> None:
     lock(site, 1, want("one", 0, 60))
     lock(site, 2, want("one", 60, 120))
 
 
-def test_a_repeated_visit_is_answered_from_what_is_held() -> None:
-    site = Site()
+def test_a_repeated_visit_is_answered_from_what_is_held(site: Site) -> None:
     first = site.answer(visit(1, ONE))
     assert site.answer(visit(1, ONE)) == first
     promised = site.answer(vote(1, ONE))
@@ -128,8 +123,7 @@ def test_who_may_hold_but_not_lock_gets_no_promise_by_prepare() -> None:
     assert site.states(1) == ["held"]
 
 
-def test_the_refusal_names_an_unknown_resource() -> None:
-    site = Site()
+def test_the_refusal_names_an_unknown_resource(site: Site) -> None:
     answer = site.answer(visit(1, ONE, want("nothing", 0, 60)))
     assert isinstance(answer, m.Visited)
     assert [(r.where, r.code) for r in answer.refusals] == [
@@ -137,8 +131,7 @@ def test_the_refusal_names_an_unknown_resource() -> None:
     ]
 
 
-def test_a_draining_site_keeps_its_promises_and_makes_no_new_claims() -> None:
-    site = Site()
+def test_a_draining_site_keeps_its_promises_and_makes_no_new_claims(site: Site) -> None:
     site.receive(visit(1, ONE))
     site.participant.admission.draining = True
     refused = site.answer(visit(2, TWO))
@@ -152,8 +145,7 @@ def test_a_draining_site_keeps_its_promises_and_makes_no_new_claims() -> None:
 # Attempts
 
 
-def test_a_higher_attempt_keeps_the_hold_and_its_number() -> None:
-    site = Site()
+def test_a_higher_attempt_keeps_the_hold_and_its_number(site: Site) -> None:
     site.receive(visit(1, ONE, POOL))
     one, pool = site.ids(1)
     site.receive(visit(1, POOL, TWO, att=2))
@@ -163,8 +155,7 @@ def test_a_higher_attempt_keeps_the_hold_and_its_number() -> None:
     assert site.free("one", 0, 60) == 1
 
 
-def test_a_higher_attempt_makes_a_promise_a_hold_of_the_same_number() -> None:
-    site = Site()
+def test_a_higher_attempt_makes_a_promise_a_hold_of_the_same_number(site: Site) -> None:
     site.receive(vote(1, ONE))
     before = site.ids(1)
     effects = site.receive(visit(1, ONE, att=2))
@@ -176,8 +167,7 @@ def test_a_higher_attempt_makes_a_promise_a_hold_of_the_same_number() -> None:
     assert site.answer(vote(1, ONE)) == m.Stale(rid=rid(1), att=1, seen=2)
 
 
-def test_a_higher_attempt_that_votes_gets_new_numbers() -> None:
-    site = Site()
+def test_a_higher_attempt_that_votes_gets_new_numbers(site: Site) -> None:
     site.receive(vote(1, ONE))
     before = site.ids(1)
     site.receive(vote(1, ONE, att=2))
@@ -186,8 +176,7 @@ def test_a_higher_attempt_that_votes_gets_new_numbers() -> None:
     assert not site.receive(commit(1, *before, att=1)).sends
 
 
-def test_the_same_slot_twice_in_a_visit_has_two_numbers_in_every_attempt() -> None:
-    site = Site()
+def test_the_same_slot_twice_in_a_visit_has_two_numbers_in_every_attempt(site: Site) -> None:
     part = want("pool", 0, 60)
     site.receive(visit(1, part, part))
     first = site.ids(1)
@@ -198,8 +187,7 @@ def test_the_same_slot_twice_in_a_visit_has_two_numbers_in_every_attempt() -> No
     assert first[0] not in second
 
 
-def test_a_higher_attempt_without_room_ends_the_lower_one() -> None:
-    site = Site()
+def test_a_higher_attempt_without_room_ends_the_lower_one(site: Site) -> None:
     lock(site, 9, TWO)
     site.receive(vote(1, ONE))
     assert isinstance(site.answer(vote(1, TWO, att=2)), m.Visited)
@@ -211,8 +199,7 @@ def test_a_higher_attempt_without_room_ends_the_lower_one() -> None:
     assert again.held
 
 
-def test_a_higher_attempt_that_the_owner_refuses_ends_the_lower_one() -> None:
-    site = Site()
+def test_a_higher_attempt_that_the_owner_refuses_ends_the_lower_one(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.participant.admission.draining = True
     site.receive(vote(1, ONE, att=2))
@@ -221,8 +208,7 @@ def test_a_higher_attempt_that_the_owner_refuses_ends_the_lower_one() -> None:
     assert isinstance(site.answer(visit(1, ONE)), m.Stale)
 
 
-def test_what_a_lower_attempt_says_late_changes_nothing() -> None:
-    site = Site()
+def test_what_a_lower_attempt_says_late_changes_nothing(site: Site) -> None:
     site.receive(vote(1, ONE, att=2))
     ids = site.ids(1)
     assert site.answer(visit(1, TWO)) == m.Stale(rid=rid(1), att=1, seen=2)
@@ -284,8 +270,7 @@ def test_a_hold_lives_no_longer_than_the_owner_allows() -> None:
 # Prepare
 
 
-def test_prepare_gives_up_what_it_does_not_name() -> None:
-    site = Site()
+def test_prepare_gives_up_what_it_does_not_name(site: Site) -> None:
     site.receive(visit(1, ONE, TWO))
     kept = site.ids(1)[1]
     site.receive(prepare(1, kept))
@@ -295,8 +280,7 @@ def test_prepare_gives_up_what_it_does_not_name() -> None:
 
 
 @pytest.mark.parametrize("att", [1, 2])
-def test_prepare_of_what_is_not_held_is_refused(att: int) -> None:
-    site = Site()
+def test_prepare_of_what_is_not_held_is_refused(site: Site, att: int) -> None:
     unknown = site.answer(prepare(2, 5))
     assert isinstance(unknown, m.Voted)
     assert unknown.vote == "no"
@@ -310,8 +294,7 @@ def test_prepare_of_what_is_not_held_is_refused(att: int) -> None:
     assert site.states(1) == ["held"]
 
 
-def test_prepare_after_the_end_is_told_so() -> None:
-    site = Site()
+def test_prepare_after_the_end_is_told_so(site: Site) -> None:
     lock(site, 1, ONE)
     ids = site.ids(1)
     locked = site.answer(prepare(1, *ids))
@@ -326,8 +309,7 @@ def test_prepare_after_the_end_is_told_so() -> None:
 # Decide
 
 
-def test_a_commit_locks_what_it_chose_and_ends_the_rest() -> None:
-    site = Site()
+def test_a_commit_locks_what_it_chose_and_ends_the_rest(site: Site) -> None:
     site.receive(vote(1, ONE, TWO))
     one, _ = site.ids(1)
     assert site.answer(commit(1, one)) == m.Done(rid=rid(1), att=1, of="commit")
@@ -339,8 +321,7 @@ def test_a_commit_locks_what_it_chose_and_ends_the_rest() -> None:
 
 
 @pytest.mark.parametrize("mode", ["hold", "vote"])
-def test_a_commit_that_chose_others_ends_the_claims_here(mode: str) -> None:
-    site = Site()
+def test_a_commit_that_chose_others_ends_the_claims_here(site: Site, mode: str) -> None:
     site.receive(visit(1, ONE, mode=mode))
     assert site.answer(commit(1)) == m.Done(rid=rid(1), att=1, of="commit")
     assert site.states(1) == []
@@ -352,8 +333,7 @@ def test_a_commit_that_chose_others_ends_the_claims_here(mode: str) -> None:
     assert says.chosen == {"there": (7,)}
 
 
-def test_a_commit_that_chose_others_is_done_where_nothing_was_promised() -> None:
-    site = Site()
+def test_a_commit_that_chose_others_is_done_where_nothing_was_promised(site: Site) -> None:
     assert site.answer(commit(1)) == m.Done(rid=rid(1), att=1, of="commit")
     site.receive(peer_ask(2))
     assert site.answer(commit(2)) == m.Done(rid=rid(2), att=1, of="commit")
@@ -376,8 +356,7 @@ def test_a_commit_of_what_is_not_promised_here_is_forgotten_and_the_register_is_
     assert site.receive(commit(2, 5, att=2)).alarms
 
 
-def test_an_abort_after_a_commit_alarms_and_changes_nothing() -> None:
-    site = Site()
+def test_an_abort_after_a_commit_alarms_and_changes_nothing(site: Site) -> None:
     lock(site, 1, ONE)
     effects = site.receive(abort(1))
     assert effects.alarms
@@ -385,8 +364,7 @@ def test_an_abort_after_a_commit_alarms_and_changes_nothing() -> None:
     assert site.states(1) == ["locked"]
 
 
-def test_an_abort_is_remembered_and_stored_once() -> None:
-    site = Site()
+def test_an_abort_is_remembered_and_stored_once(site: Site) -> None:
     assert site.answer(abort(9)) == m.Done(rid=rid(9), att=1, of="abort")
     assert site.stake(9) is None
     site.receive(vote(1, ONE))
@@ -398,8 +376,7 @@ def test_an_abort_is_remembered_and_stored_once() -> None:
     assert site.answer(vote(1, ONE)) == m.Stale(rid=rid(1), att=1, seen=1)
 
 
-def test_an_outcome_that_is_late_unknown_or_pending_changes_nothing() -> None:
-    site = Site()
+def test_an_outcome_that_is_late_unknown_or_pending_changes_nothing(site: Site) -> None:
     lock(site, 1, ONE)
     site.receive(vote(2, TWO))
     for number, outcome in ((1, "abort"), (2, "pending"), (3, "commit"), (3, "abort")):
@@ -419,8 +396,7 @@ def test_an_outcome_that_is_late_unknown_or_pending_changes_nothing() -> None:
 # Cancel
 
 
-def test_a_cancel_frees_a_lock_and_is_remembered_for_late_repeats() -> None:
-    site = Site()
+def test_a_cancel_frees_a_lock_and_is_remembered_for_late_repeats(site: Site) -> None:
     lock(site, 1, ONE)
     ids = site.ids(1)
     done = m.Done(rid=rid(1), att=1, of="cancel")
@@ -433,8 +409,7 @@ def test_a_cancel_frees_a_lock_and_is_remembered_for_late_repeats() -> None:
     assert site.answer(m.Cancel(rid=rid(5), att=1)) == m.Done(rid=rid(5), att=1, of="cancel")
 
 
-def test_a_promise_is_not_cancelled() -> None:
-    site = Site()
+def test_a_promise_is_not_cancelled(site: Site) -> None:
     site.receive(vote(1, ONE))
     effects = site.receive(m.Cancel(rid=rid(1), att=1))
     assert effects.alarms
@@ -445,8 +420,7 @@ def test_a_promise_is_not_cancelled() -> None:
 # Holds
 
 
-def test_a_release_gives_up_the_holds_it_names_and_the_others_run_on() -> None:
-    site = Site()
+def test_a_release_gives_up_the_holds_it_names_and_the_others_run_on(site: Site) -> None:
     site.receive(visit(1, ONE, TWO))
     one, two = site.ids(1)
     site.receive(m.Release(rid=rid(1), att=1, hold_ids=(5,)))
@@ -466,23 +440,20 @@ def test_giving_up_every_hold_leaves_nothing(kind: type[m.Release] | type[m.Give
     assert site.stake(1) is None
 
 
-def test_a_give_of_nothing_gives_nothing() -> None:
-    site = Site()
+def test_a_give_of_nothing_gives_nothing(site: Site) -> None:
     site.receive(visit(1, ONE))
     site.receive(m.Give(rid=rid(1), att=1, hold_ids=()))
     assert site.states(1) == ["held"]
 
 
-def test_a_promise_is_neither_released_nor_does_it_end_with_time() -> None:
-    site = Site()
+def test_a_promise_is_neither_released_nor_does_it_end_with_time(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.receive(m.Release(rid=rid(1), att=1))
     site.advance(10 * DAY * 1_000)
     assert site.states(1) == ["prepared"]
 
 
-def test_a_renewed_hold_is_told_what_is_left_after_a_restart() -> None:
-    site = Site()
+def test_a_renewed_hold_is_told_what_is_left_after_a_restart(site: Site) -> None:
     site.receive(visit(1, ONE))
     ids = site.ids(1)
     renew = m.Renew(rid=rid(1), att=1, hold_ids=ids, hold_ms=30_000)
@@ -506,8 +477,7 @@ def inquiries(site: Site, ms: int) -> list[tuple[int, str, str]]:
     return asked
 
 
-def test_a_promise_asks_every_broker_in_turn_and_then_its_peers() -> None:
-    site = Site()
+def test_a_promise_asks_every_broker_in_turn_and_then_its_peers(site: Site) -> None:
     site.receive(vote(1, ONE))
     assert PEERS_AFTER_INQUIRIES == 3
     assert inquiries(site, 160_000) == [
@@ -523,16 +493,14 @@ def test_a_promise_asks_every_broker_in_turn_and_then_its_peers() -> None:
     assert INQUIRE_EVERY_MS_MAX == 60_000
 
 
-def test_a_promise_asks_at_once_after_a_restart() -> None:
-    site = Site()
+def test_a_promise_asks_at_once_after_a_restart(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.restart()
     (send,) = site.advance(0).sends
     assert send.message == m.Inquire(rid=rid(1), att=1, site=HERE, secret=secret_of(rid(1)))
 
 
-def test_without_brokers_the_peers_are_asked_at_once() -> None:
-    site = Site()
+def test_without_brokers_the_peers_are_asked_at_once(site: Site) -> None:
     site.receive(visit(1, ONE, mode="vote", coords=()))
     (send,) = site.advance(5_000).sends
     assert send.to == "http://there"
@@ -541,8 +509,7 @@ def test_without_brokers_the_peers_are_asked_at_once() -> None:
     )
 
 
-def test_what_is_decided_asks_no_more() -> None:
-    site = Site()
+def test_what_is_decided_asks_no_more(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.receive(vote(2, TWO))
     site.receive(commit(1, *site.ids(1)))
@@ -550,8 +517,7 @@ def test_what_is_decided_asks_no_more() -> None:
     assert inquiries(site, 100_000) == []
 
 
-def test_the_registers_outcome_ends_doubt() -> None:
-    site = Site()
+def test_the_registers_outcome_ends_doubt(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.receive(vote(2, TWO))
     outcome = m.Outcome(rid=rid(1), att=1, outcome="commit", chosen=chosen(*site.ids(1)))
@@ -564,8 +530,7 @@ def test_the_registers_outcome_ends_doubt() -> None:
 # Peers
 
 
-def test_a_peer_that_asks_first_is_refused_for_ever() -> None:
-    site = Site()
+def test_a_peer_that_asks_first_is_refused_for_ever(site: Site) -> None:
     effects = site.receive(peer_ask(1))
     assert len(effects.facts) == 1
     (send,) = effects.sends
@@ -575,8 +540,7 @@ def test_a_peer_that_asks_first_is_refused_for_ever() -> None:
     assert site.answer(vote(1, ONE)) == m.Stale(rid=rid(1), att=1, seen=1)
 
 
-def test_a_peer_hears_of_a_promise_and_of_a_lock() -> None:
-    site = Site()
+def test_a_peer_hears_of_a_promise_and_of_a_lock(site: Site) -> None:
     site.receive(vote(1, ONE))
     prepared = site.answer(peer_ask(1))
     assert isinstance(prepared, m.PeerSays)
@@ -588,8 +552,7 @@ def test_a_peer_hears_of_a_promise_and_of_a_lock() -> None:
     assert locked.chosen[HERE] == site.ids(1)
 
 
-def test_a_hold_gives_way_to_a_peer_that_asks() -> None:
-    site = Site()
+def test_a_hold_gives_way_to_a_peer_that_asks(site: Site) -> None:
     site.receive(visit(1, ONE))
     says = site.answer(peer_ask(1))
     assert isinstance(says, m.PeerSays)
@@ -600,8 +563,7 @@ def test_a_hold_gives_way_to_a_peer_that_asks() -> None:
     assert voted.vote == "stale"
 
 
-def test_a_lock_outlives_any_question_about_another_attempt() -> None:
-    site = Site()
+def test_a_lock_outlives_any_question_about_another_attempt(site: Site) -> None:
     site.receive(visit(1, ONE, att=2, mode="vote"))
     site.receive(commit(1, *site.ids(1), att=2))
     for att in (1, 3):
@@ -613,9 +575,8 @@ def test_a_lock_outlives_any_question_about_another_attempt() -> None:
     assert site.states(1) == ["locked"]
 
 
-def test_a_peer_that_asks_of_a_higher_attempt_ends_no_promise_of_a_lower_one() -> None:
+def test_a_peer_that_asks_of_a_higher_attempt_ends_no_promise_of_a_lower_one(site: Site) -> None:
     """Only the register can raise an attempt: a peer's word would let it break what is reserved."""
-    site = Site()
     site.receive(vote(1, ONE))
     assert not site.receive(peer_ask(1, 2))
     assert site.states(1) == ["prepared"]
@@ -623,22 +584,19 @@ def test_a_peer_that_asks_of_a_higher_attempt_ends_no_promise_of_a_lower_one() -
     assert site.states(1) == ["locked"]
 
 
-def test_a_stranger_without_the_secret_gets_no_answer() -> None:
-    site = Site()
+def test_a_stranger_without_the_secret_gets_no_answer(site: Site) -> None:
     site.receive(visit(1, ONE))
     assert not site.receive(peer_ask(1, secret="a guess of a secret"))
     assert site.states(1) == ["held"]
 
 
-def test_a_locked_peer_proves_the_commit() -> None:
-    site = Site()
+def test_a_locked_peer_proves_the_commit(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.receive(peer_says(1, "locked", *site.ids(1)))
     assert site.states(1) == ["locked"]
 
 
-def test_a_prepared_peer_proves_nothing() -> None:
-    site = Site()
+def test_a_prepared_peer_proves_nothing(site: Site) -> None:
     site.receive(vote(1, ONE))
     assert not site.receive(peer_says(1, "prepared"))
     assert not site.receive(peer_says(1, "never", att=2))
@@ -646,8 +604,7 @@ def test_a_prepared_peer_proves_nothing() -> None:
     assert site.states(1) == ["prepared"]
 
 
-def test_a_peer_speaks_only_for_the_site_that_lives_at_its_address() -> None:
-    site = Site()
+def test_a_peer_speaks_only_for_the_site_that_lives_at_its_address(site: Site) -> None:
     site.receive(vote(1, ONE))
     for says in (peer_says(1, "never"), peer_says(1, "locked", *site.ids(1))):
         [alarm] = site.receive(says, "http://elsewhere").alarms
@@ -658,8 +615,7 @@ def test_a_peer_speaks_only_for_the_site_that_lives_at_its_address() -> None:
 THREE = (*PARTS, m.Part("yonder", "http://yonder"))
 
 
-def test_as_many_refusals_as_make_a_commit_impossible_end_a_promise() -> None:
-    site = Site()
+def test_as_many_refusals_as_make_a_commit_impossible_end_a_promise(site: Site) -> None:
     site.receive(visit(1, ONE, mode="vote", parts=THREE, need=2))
     site.receive(peer_says(1, "never"))
     site.receive(peer_says(1, "never"))
@@ -668,8 +624,7 @@ def test_as_many_refusals_as_make_a_commit_impossible_end_a_promise() -> None:
     assert site.states(1) == []
 
 
-def test_refusals_of_one_attempt_say_nothing_about_the_next() -> None:
-    site = Site()
+def test_refusals_of_one_attempt_say_nothing_about_the_next(site: Site) -> None:
     site.receive(visit(1, ONE, mode="vote", parts=THREE, need=2))
     site.receive(peer_says(1, "never"))
     site.receive(visit(1, ONE, mode="vote", parts=THREE, need=2, att=2))
@@ -680,8 +635,7 @@ def test_refusals_of_one_attempt_say_nothing_about_the_next() -> None:
 # Records
 
 
-def test_records_are_dropped_a_day_after_their_slots_and_their_time_is_closed() -> None:
-    site = Site()
+def test_records_are_dropped_a_day_after_their_slots_and_their_time_is_closed(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.receive(abort(1))
     site.advance(LONG_MS)
@@ -695,8 +649,7 @@ def test_records_are_dropped_a_day_after_their_slots_and_their_time_is_closed() 
     assert [r.code for r in late.refusals] == [RefusalCode.PAST]
 
 
-def test_a_closed_time_stays_closed_when_the_clock_goes_back() -> None:
-    site = Site()
+def test_a_closed_time_stays_closed_when_the_clock_goes_back(site: Site) -> None:
     site.receive(vote(1, ONE))
     site.receive(abort(1))
     site.advance(LONG_MS)
@@ -709,8 +662,7 @@ def test_a_closed_time_stays_closed_when_the_clock_goes_back() -> None:
     ]
 
 
-def test_a_commit_is_kept_until_its_broker_says_forget() -> None:
-    site = Site()
+def test_a_commit_is_kept_until_its_broker_says_forget(site: Site) -> None:
     lock(site, 1, ONE)
     effects = site.advance(LONG_MS)
     assert [(s.to, type(s.message)) for s in effects.sends] == [(COORDS[0], m.Inquire)]
@@ -722,16 +674,14 @@ def test_a_commit_is_kept_until_its_broker_says_forget() -> None:
     assert site.free("one", 0, 60) == 1
 
 
-def test_a_lock_without_brokers_is_dropped_by_itself() -> None:
-    site = Site()
+def test_a_lock_without_brokers_is_dropped_by_itself(site: Site) -> None:
     site.receive(visit(1, ONE, mode="vote", coords=()))
     site.receive(commit(1, *site.ids(1)))
     site.advance(LONG_MS)
     assert site.stake(1) is None
 
 
-def test_a_reservation_is_kept_while_a_change_of_it_is_open() -> None:
-    site = Site()
+def test_a_reservation_is_kept_while_a_change_of_it_is_open(site: Site) -> None:
     lock(site, 1, ONE)
     site.receive(m.Forget(rid=rid(1), att=1))
     site.receive(vote(2, want("one", 0, 90), replaces=1))
@@ -743,8 +693,7 @@ def test_a_reservation_is_kept_while_a_change_of_it_is_open() -> None:
 # At the edge
 
 
-def test_a_message_that_is_not_for_a_site_alarms() -> None:
-    site = Site()
+def test_a_message_that_is_not_for_a_site_alarms(site: Site) -> None:
     effects = site.receive(m.Done(rid=rid(1), att=1, of="abort"))
     assert effects.alarms == ["Done from broker is not for a site"]
     assert effects
@@ -757,8 +706,7 @@ def test_a_site_introduces_itself() -> None:
     assert {info.name for info in hello.resources} == {"here/one", "here/two", "here/pool"}
 
 
-def test_a_stored_stake_leaves_out_what_is_only_held() -> None:
-    site = Site()
+def test_a_stored_stake_leaves_out_what_is_only_held(site: Site) -> None:
     site.receive(vote(1, ONE))
     assert [claim.state for claim in decode_stake(site.stored[rid(1)]).claims] == ["prepared"]
     site.receive(visit(1, ONE, att=2))

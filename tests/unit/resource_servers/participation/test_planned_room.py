@@ -52,8 +52,7 @@ def refusals(site: Site, message: m.Visit) -> list[str]:
     return [refusal.code for refusal in answer.refusals]
 
 
-def test_no_new_claim_gets_what_is_planned_and_nobody_waits_for_it_in_line() -> None:
-    site = Site()
+def test_no_new_claim_gets_what_is_planned_and_nobody_waits_for_it_in_line(site: Site) -> None:
     plan(site, (60, 120, 2))
     assert free(site) == [3, 1, 3, 3]
     assert refusals(site, vote(1, want("pool", 0, 90, 2))) == [RefusalCode.BUSY]
@@ -61,8 +60,7 @@ def test_no_new_claim_gets_what_is_planned_and_nobody_waits_for_it_in_line() -> 
     assert refusals(site, vote(3, want("pool", 60, 120, 1))) == []
 
 
-def test_what_is_booked_stays_and_what_is_planned_no_more_is_free() -> None:
-    site = Site()
+def test_what_is_booked_stays_and_what_is_planned_no_more_is_free(site: Site) -> None:
     lock(site, 1, want("pool", 60, 120, 3))
     plan(site, (60, 120, 3))
     assert site.states(1) == ["locked"]
@@ -72,8 +70,7 @@ def test_what_is_booked_stays_and_what_is_planned_no_more_is_free() -> None:
     assert refusals(site, vote(3, want("pool", 120, 180, 1))) == []
 
 
-def test_who_waits_on_a_list_is_offered_what_is_planned_no_more() -> None:
-    site = Site()
+def test_who_waits_on_a_list_is_offered_what_is_planned_no_more(site: Site) -> None:
     plan(site, (0, 240, 3))
     site.receive(list_up(1, want("pool", 60, 120, 2)))
     (offered,) = plan(site)
@@ -81,8 +78,7 @@ def test_who_waits_on_a_list_is_offered_what_is_planned_no_more() -> None:
     assert offered.rid == rid(1)
 
 
-def test_what_has_no_place_among_the_nodes_is_refused_whatever_the_units_say() -> None:
-    site = Site()
+def test_what_has_no_place_among_the_nodes_is_refused_whatever_the_units_say(site: Site) -> None:
     asked: list[list[tuple[str, int, int, int]]] = []
 
     def have_place(wanted: Sequence[tuple[str, int, int, int]], gone: Collection[int]) -> bool:

@@ -22,8 +22,7 @@ def made_by(site: Site, source: str, number: int) -> str:
     return decode_stake(stored(stake, "visit-vote").body).register
 
 
-def test_what_a_broker_makes_belongs_to_the_register_it_works_for() -> None:
-    site = Site()
+def test_what_a_broker_makes_belongs_to_the_register_it_works_for(site: Site) -> None:
     site.receive(m.Welcome(register=OURS), "ours-1")
     site.receive(m.Welcome(register=OURS), "ours-2")
     site.receive(m.Welcome(register=THEIRS), "theirs")
@@ -31,8 +30,7 @@ def test_what_a_broker_makes_belongs_to_the_register_it_works_for() -> None:
     assert made_by(site, "theirs", 3) == THEIRS
 
 
-def test_what_is_held_first_and_what_is_granted_in_line_belongs_to_its_register() -> None:
-    site = Site()
+def test_what_is_held_first_and_what_is_granted_in_line_belongs_to_its_register(site: Site) -> None:
     site.receive(m.Welcome(register=OURS), "ours")
     site.receive(m.Welcome(register=THEIRS), "theirs")
     one = want("one", 0, 60)

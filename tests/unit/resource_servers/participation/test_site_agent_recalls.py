@@ -25,6 +25,11 @@ def site_with_holder(answer: list[int] | None = None) -> AgentSite:
     return site
 
 
+@pytest.fixture
+def site() -> AgentSite:
+    return site_with_holder()
+
+
 def recalls_of(site: AgentSite, message: m.Message) -> tuple[RunTask, ...]:
     effects = site.receive(message)
     assert not effects.sends
@@ -64,9 +69,9 @@ REFUSALS += [NO, *(RunOutcome("ok", answer) for answer in (None, 1, "True", [Tru
 
 @pytest.mark.parametrize("outcome", REFUSALS)
 def test_whatever_else_the_agent_says_it_keeps_and_the_visit_is_refused(
+    site: AgentSite,
     outcome: RunOutcome,
 ) -> None:
-    site = site_with_holder()
     (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
     (send,) = site.end(errand, outcome).sends
     assert isinstance(send.message, m.Visited)
@@ -76,8 +81,7 @@ def test_whatever_else_the_agent_says_it_keeps_and_the_visit_is_refused(
     assert site.stake(1) is None
 
 
-def test_an_agent_that_does_not_answer_in_time_keeps() -> None:
-    site = site_with_holder()
+def test_an_agent_that_does_not_answer_in_time_keeps(site: AgentSite) -> None:
     (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
     (send,) = site.advance(2_000).sends
     assert isinstance(send.message, m.Visited)
@@ -86,8 +90,7 @@ def test_an_agent_that_does_not_answer_in_time_keeps() -> None:
     assert site.states(5) == ["held"]
 
 
-def test_an_agent_that_keeps_is_not_asked_again_for_a_while() -> None:
-    site = site_with_holder()
+def test_an_agent_that_keeps_is_not_asked_again_for_a_while(site: AgentSite) -> None:
     (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
     site.end(errand, NO)
     assert len(site.answers(vote(2, want("one", 0, 10)))) == 1
@@ -95,8 +98,7 @@ def test_an_agent_that_keeps_is_not_asked_again_for_a_while() -> None:
     assert len(recalls_of(site, vote(3, want("one", 0, 10)))) == 1
 
 
-def test_a_younger_request_never_asks_an_older_one() -> None:
-    site = site_with_holder()
+def test_a_younger_request_never_asks_an_older_one(site: AgentSite) -> None:
     answer = site.answer(vote(6, want("one", 0, 10)))
     assert isinstance(answer, m.Visited)
     assert answer.vote == "no"
@@ -136,15 +138,13 @@ def test_what_its_broker_renews_is_chosen_and_never_asked_for() -> None:
     assert len(site.answers(vote(2, want("one", 0, 10)))) == 1
 
 
-def test_nobody_is_asked_when_something_else_stands_in_the_way_too() -> None:
-    site = site_with_holder()
+def test_nobody_is_asked_when_something_else_stands_in_the_way_too(site: AgentSite) -> None:
     site.answer(visit(6, want("one", 10, 20)))
     assert len(site.answers(vote(1, want("one", 5, 15)))) == 1
     assert site.states(5) == ["held"]
 
 
-def test_a_promise_made_while_the_agent_is_asked_stands() -> None:
-    site = site_with_holder()
+def test_a_promise_made_while_the_agent_is_asked_stands(site: AgentSite) -> None:
     (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
     site.receive(prepare(5, *site.ids(5)))
     (send,) = site.end(errand, YES).sends
@@ -153,8 +153,7 @@ def test_a_promise_made_while_the_agent_is_asked_stands() -> None:
     assert site.states(5) == ["prepared"]
 
 
-def test_a_hold_released_while_the_agent_is_asked_leaves_room() -> None:
-    site = site_with_holder()
+def test_a_hold_released_while_the_agent_is_asked_leaves_room(site: AgentSite) -> None:
     (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
     site.receive(m.Release(rid=rid(5), att=1))
     (send,) = site.end(errand, NO).sends
@@ -216,8 +215,7 @@ def test_a_visit_that_waits_is_not_answered_twice_and_ends_with_its_attempt() ->
     assert not site.visiting.recalls
 
 
-def test_a_newer_attempt_takes_the_place_of_one_that_waits() -> None:
-    site = site_with_holder()
+def test_a_newer_attempt_takes_the_place_of_one_that_waits(site: AgentSite) -> None:
     (first,) = recalls_of(site, vote(1, want("one", 0, 10)))
     (second,) = recalls_of(site, vote(1, want("one", 0, 10), att=2))
     assert not site.end(first, YES)
@@ -225,8 +223,7 @@ def test_a_newer_attempt_takes_the_place_of_one_that_waits() -> None:
     assert len(site.end(second, YES).sends) == 2
 
 
-def test_a_holder_that_is_being_asked_is_not_asked_by_another() -> None:
-    site = site_with_holder()
+def test_a_holder_that_is_being_asked_is_not_asked_by_another(site: AgentSite) -> None:
     (errand,) = recalls_of(site, vote(2, want("one", 0, 10)))
     assert len(site.answers(vote(1, want("one", 0, 10)))) == 1
     assert len(site.end(errand, YES).sends) == 2

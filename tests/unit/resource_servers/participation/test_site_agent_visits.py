@@ -52,6 +52,11 @@ from kalends.resource_servers.participation.visits.runs import RUNS_MAX, RunTabl
 from kalends.resource_servers.participation.visits.visit_handler import RELAY_MS_MAX, RUN_MS_MAX
 
 
+@pytest.fixture
+def site() -> AgentSite:
+    return AgentSite()
+
+
 def test_the_script_is_shown_what_is_free_and_its_choice_is_held_in_its_order() -> None:
     site = AgentSite()
     lock(site, 1, want("one", 10, 20))
@@ -76,9 +81,9 @@ FAILURES = [code for code in get_args(RunCode) if code != "ok"]
 
 @pytest.mark.parametrize("code", FAILURES)
 def test_whatever_a_run_fails_with_the_default_choice_is_held_and_the_code_told(
+    site: AgentSite,
     code: RunCode,
 ) -> None:
-    site = AgentSite()
     report = site.fail(site.send(dispatch(1)), code)
     assert (report.code, report.detail, report.line) == (code, "as it is", 3)
     assert times(report.held) == [0, 10, 20, 30]
@@ -106,8 +111,7 @@ def test_messages_that_are_too_many_too_long_or_not_plain_are_a_bad_result(sent:
     assert (report.code, report.sent) == ("bad-result", ())
 
 
-def test_messages_go_both_ways_and_malformed_ones_are_left_out() -> None:
-    site = AgentSite()
+def test_messages_go_both_ways_and_malformed_ones_are_left_out(site: AgentSite) -> None:
     inbox = ('{"prefer":"morning"}', "{", "[" * 4_000, "[[[[[[[[[[1]]]]]]]]]]", "7")
     errand = site.send(dispatch(1, inbox=inbox))
     assert errand.job.inbox == ({"prefer": "morning"}, 7)
@@ -146,8 +150,7 @@ def test_the_limit_on_holds_of_one_user_is_kept_over_all_their_visits() -> None:
     assert site.send(dispatch(5, principal=BOB))
 
 
-def test_a_site_that_is_drained_turns_agents_away_before_and_after_the_run() -> None:
-    site = AgentSite()
+def test_a_site_that_is_drained_turns_agents_away_before_and_after_the_run(site: AgentSite) -> None:
     errand = site.send(dispatch(1))
     site.participant.admission.draining = True
     report = site.choose(errand, [0])
@@ -171,8 +174,7 @@ def test_a_site_whose_owner_runs_no_agents_chooses_by_default() -> None:
 # The script
 
 
-def test_a_hash_whose_source_was_never_seen_is_asked_for_and_holds_nothing() -> None:
-    site = AgentSite()
+def test_a_hash_whose_source_was_never_seen_is_asked_for_and_holds_nothing(site: AgentSite) -> None:
     effects = site.receive(dispatch(1, source=None, near=(Stop(NEAR, (ask("one"),)),)))
     assert [each.code for each in report_in(effects).sites] == ["unknown-script"] * 2
     assert not effects.errands
@@ -182,16 +184,14 @@ def test_a_hash_whose_source_was_never_seen_is_asked_for_and_holds_nothing() -> 
     assert site.send(dispatch(2, source=None)).job.source == SOURCE
 
 
-def test_a_source_that_has_another_hash_is_rejected_and_not_remembered() -> None:
-    site = AgentSite()
+def test_a_source_that_has_another_hash_is_rejected_and_not_remembered(site: AgentSite) -> None:
     report = own(site.receive(dispatch(1, script=hash_of("something else"))))
     assert (report.code, report.held) == ("rejected", ())
     again = own(site.receive(dispatch(1, source=None, script=hash_of("something else"))))
     assert again.code == "unknown-script"
 
 
-def test_sources_that_were_not_used_for_longest_are_forgotten() -> None:
-    site = AgentSite()
+def test_sources_that_were_not_used_for_longest_are_forgotten(site: AgentSite) -> None:
     sources = [f"# {number}" for number in range(SCRIPTS_KEPT_MAX + 1)]
     for source in sources:
         site.end(site.send(dispatch(1, source=source)), RunOutcome("ok", []))
@@ -227,8 +227,7 @@ def test_a_hidden_resource_is_refused_in_the_words_for_one_that_does_not_exist()
     assert hidden.detail.replace("two", "gone") == missing.detail
 
 
-def test_a_slot_whose_time_has_come_while_the_script_ran_is_not_held() -> None:
-    site = AgentSite()
+def test_a_slot_whose_time_has_come_while_the_script_ran_is_not_held(site: AgentSite) -> None:
     over = starts(10 - DAY, 30 - DAY)
     errand = site.send(dispatch(1, over=over))
     site.ms += 20_000
@@ -240,8 +239,7 @@ def test_a_slot_whose_time_has_come_while_the_script_ran_is_not_held() -> None:
 # The calendar has changed while the script ran
 
 
-def test_a_choice_whose_slot_is_gone_meanwhile_is_left_out() -> None:
-    site = AgentSite()
+def test_a_choice_whose_slot_is_gone_meanwhile_is_left_out(site: AgentSite) -> None:
     errand = site.send(dispatch(1))
     lock(site, 2, want("one", 5, 15))
     report = site.choose(errand, [0, 1, 2])
@@ -266,8 +264,7 @@ def test_when_all_is_gone_the_script_is_asked_once_more_and_then_the_default_cho
     assert report.run == str(second.number)
 
 
-def test_when_nothing_at_all_is_left_the_report_says_so() -> None:
-    site = AgentSite()
+def test_when_nothing_at_all_is_left_the_report_says_so(site: AgentSite) -> None:
     errand = site.send(dispatch(1))
     lock(site, 2, want("one", 0, 40))
     report = site.fail(errand, "agent-error")
@@ -307,8 +304,7 @@ def test_a_newer_attempt_ends_the_run_of_the_older_and_takes_its_holds_away() ->
     assert stale.seen == 3
 
 
-def test_while_a_newer_attempt_runs_an_older_one_is_stale() -> None:
-    site = AgentSite()
+def test_while_a_newer_attempt_runs_an_older_one_is_stale(site: AgentSite) -> None:
     site.send(dispatch(1, att=2))
     for message in (dispatch(1), visit(1, want("one", 0, 10))):
         stale = site.answer(message)
@@ -336,15 +332,13 @@ def test_a_run_of_an_attempt_that_is_over_changes_nothing(message: m.Message) ->
     assert site.free("one", 0, 40) == 1
 
 
-def test_a_release_of_an_older_attempt_does_not_end_the_run() -> None:
-    site = AgentSite()
+def test_a_release_of_an_older_attempt_does_not_end_the_run(site: AgentSite) -> None:
     errand = site.send(dispatch(1, att=2))
     site.receive(m.Release(rid=rid(1), att=1))
     assert times(site.choose(errand, [0]).held) == [0]
 
 
-def test_after_a_promise_a_repeat_tells_what_of_the_choice_is_still_held() -> None:
-    site = AgentSite()
+def test_after_a_promise_a_repeat_tells_what_of_the_choice_is_still_held(site: AgentSite) -> None:
     report = site.hold_by_agent(dispatch(1), [0, 1])
     site.receive(prepare(1, report.held[1].hold_id))
     assert own(site.receive(dispatch(1))).held == (report.held[1],)
@@ -355,8 +349,7 @@ def test_after_a_promise_a_repeat_tells_what_of_the_choice_is_still_held() -> No
     assert not site.visiting.visits
 
 
-def test_a_restart_forgets_runs_and_holds_and_a_repeat_runs_anew() -> None:
-    site = AgentSite()
+def test_a_restart_forgets_runs_and_holds_and_a_repeat_runs_anew(site: AgentSite) -> None:
     errand = site.send(dispatch(1))
     site.hold_by_agent(dispatch(2, ask("two")), [0])
     site.restart()
@@ -365,8 +358,7 @@ def test_a_restart_forgets_runs_and_holds_and_a_repeat_runs_anew() -> None:
     assert site.send(dispatch(1)).number != errand.number
 
 
-def test_holds_of_a_choice_expire_and_a_repeat_runs_anew() -> None:
-    site = AgentSite()
+def test_holds_of_a_choice_expire_and_a_repeat_runs_anew(site: AgentSite) -> None:
     site.hold_by_agent(dispatch(1, hold_ms=1_000), [0, 1])
     site.advance(1_001)
     assert site.stake(1) is None
@@ -374,8 +366,7 @@ def test_holds_of_a_choice_expire_and_a_repeat_runs_anew() -> None:
     assert site.send(dispatch(1))
 
 
-def test_a_run_that_never_ends_counts_as_killed_after_a_while() -> None:
-    site = AgentSite()
+def test_a_run_that_never_ends_counts_as_killed_after_a_while(site: AgentSite) -> None:
     errand = site.send(dispatch(1))
     assert site.participant.next_deadline_ms() <= site.ms + RUN_MS_MAX
     effects = site.advance(RUN_MS_MAX)
@@ -384,8 +375,7 @@ def test_a_run_that_never_ends_counts_as_killed_after_a_while() -> None:
     assert not site.end(errand, RunOutcome("ok", [0]))
 
 
-def test_a_visit_of_an_attempt_that_an_agent_made_is_refused() -> None:
-    site = AgentSite()
+def test_a_visit_of_an_attempt_that_an_agent_made_is_refused(site: AgentSite) -> None:
     site.hold_by_agent(dispatch(1), [0])
     answer = site.answer(vote(1, want("one", 0, 10)))
     assert isinstance(answer, m.Visited)
@@ -393,8 +383,7 @@ def test_a_visit_of_an_attempt_that_an_agent_made_is_refused() -> None:
     assert site.states(1) == ["held"]
 
 
-def test_a_dispatch_of_an_attempt_that_was_visited_otherwise_is_refused() -> None:
-    site = AgentSite()
+def test_a_dispatch_of_an_attempt_that_was_visited_otherwise_is_refused(site: AgentSite) -> None:
     site.answer(visit(1, want("one", 3, 9)))
     report = own(site.receive(dispatch(1)))
     assert report.held == ()
@@ -405,8 +394,7 @@ def test_a_dispatch_of_an_attempt_that_was_visited_otherwise_is_refused() -> Non
 # Alternatives
 
 
-def test_one_common_start_can_be_promised_and_the_others_go() -> None:
-    site = AgentSite()
+def test_one_common_start_can_be_promised_and_the_others_go(site: AgentSite) -> None:
     asks = (ask("pool", 20, 2), ask("one", 10, term=1))
     report = site.hold_by_agent(dispatch(1, *asks, over=starts(0, 10)), [0, 1, 2, 3])
     first, second = report.held[:2], report.held[2:]
@@ -426,8 +414,7 @@ def test_one_common_start_can_be_promised_and_the_others_go() -> None:
     assert site.states(1) == ["locked", "locked"]
 
 
-def test_overlapping_alternatives_take_the_larger_of_both_and_not_the_sum() -> None:
-    site = AgentSite()
+def test_overlapping_alternatives_take_the_larger_of_both_and_not_the_sum(site: AgentSite) -> None:
     report = site.hold_by_agent(dispatch(1, ask("pool", 20, 2)), [0, 1, 2])
     assert len(report.held) == 3
     assert site.free("pool", 0, 40) == 1
@@ -435,8 +422,7 @@ def test_overlapping_alternatives_take_the_larger_of_both_and_not_the_sum() -> N
     assert len(other.held) == 1
 
 
-def test_releasing_and_renewing_single_alternatives_works() -> None:
-    site = AgentSite()
+def test_releasing_and_renewing_single_alternatives_works(site: AgentSite) -> None:
     report = site.hold_by_agent(dispatch(1, ask("one", 20)), [0, 1, 2])
     ids = [slot.hold_id for slot in report.held]
     site.receive(m.Release(rid=rid(1), att=1, hold_ids=(ids[0],)))
@@ -477,8 +463,7 @@ def test_a_visit_is_passed_on_to_a_near_site_and_both_reports_come_together() ->
     assert not site.relayed(relay.number, near_report())
 
 
-def test_the_near_site_may_answer_first() -> None:
-    site = AgentSite()
+def test_the_near_site_may_answer_first(site: AgentSite) -> None:
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     assert not site.relayed(effects.relays[0].number, near_report())
     answered = report_in(site.end(effects.errands[0], RunOutcome("ok", [0])))
@@ -487,17 +472,16 @@ def test_the_near_site_may_answer_first() -> None:
 
 @pytest.mark.parametrize("report", [None, SiteReport("elsewhere"), SiteReport(HERE)])
 def test_a_near_site_that_is_silent_or_answers_for_another_counts_as_down(
+    site: AgentSite,
     report: SiteReport | None,
 ) -> None:
-    site = AgentSite()
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     site.end(effects.errands[0], RunOutcome("ok", [0]))
     near = report_in(site.relayed(effects.relays[0].number, report)).sites[1]
     assert (near.site, near.refusals[0].code) == (NEAR, RefusalCode.SITE_DOWN)
 
 
-def test_a_near_site_that_never_answers_is_waited_for_only_so_long() -> None:
-    site = AgentSite()
+def test_a_near_site_that_never_answers_is_waited_for_only_so_long(site: AgentSite) -> None:
     effects = site.receive(dispatch(1, hold_ms=5_000, near=(Stop(NEAR, (ask("one"),)),)))
     site.end(effects.errands[0], RunOutcome("ok", [0]))
     ended = report_in(site.advance(RELAY_MS_MAX))
@@ -506,8 +490,7 @@ def test_a_near_site_that_never_answers_is_waited_for_only_so_long() -> None:
     assert not site.visiting.visits
 
 
-def test_sites_that_the_owner_does_not_list_are_not_visited() -> None:
-    site = AgentSite()
+def test_sites_that_the_owner_does_not_list_are_not_visited(site: AgentSite) -> None:
     stops = (Stop("stranger", (ask("one"),)), Stop(NEAR, (ask("one"),)), Stop(NEAR, (ask("one"),)))
     effects = site.receive(dispatch(1, near=stops))
     assert [relay.site for relay in effects.relays] == [NEAR]
@@ -517,8 +500,7 @@ def test_sites_that_the_owner_does_not_list_are_not_visited() -> None:
     assert site.participant.hello().near == (NEAR,)
 
 
-def test_near_sites_are_visited_even_when_nothing_is_free_here() -> None:
-    site = AgentSite()
+def test_near_sites_are_visited_even_when_nothing_is_free_here(site: AgentSite) -> None:
     lock(site, 2, want("one", 0, 40))
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     assert not effects.sends
@@ -527,8 +509,7 @@ def test_near_sites_are_visited_even_when_nothing_is_free_here() -> None:
     assert answered.sites[1].sent
 
 
-def test_reports_of_near_sites_that_are_too_long_are_shortened() -> None:
-    site = AgentSite()
+def test_reports_of_near_sites_that_are_too_long_are_shortened(site: AgentSite) -> None:
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     site.end(effects.errands[0], RunOutcome("ok", [0]))
     long = SiteReport(NEAR, detail="kept", sent=("x" * 4_000,) * 100)
@@ -537,8 +518,7 @@ def test_reports_of_near_sites_that_are_too_long_are_shortened() -> None:
     assert len(msgspec.msgpack.encode(shorter)) < 1_000
 
 
-def test_a_newer_attempt_waits_for_no_relay_of_the_older() -> None:
-    site = AgentSite()
+def test_a_newer_attempt_waits_for_no_relay_of_the_older(site: AgentSite) -> None:
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     errand = site.send(dispatch(1, att=2))
     assert not site.relayed(effects.relays[0].number, near_report())
@@ -546,8 +526,7 @@ def test_a_newer_attempt_waits_for_no_relay_of_the_older() -> None:
     assert times(site.choose(errand, [0]).held) == [0]
 
 
-def test_nothing_is_kept_of_visits_that_are_over() -> None:
-    site = AgentSite()
+def test_nothing_is_kept_of_visits_that_are_over(site: AgentSite) -> None:
     for number in range(1, 6):
         errand = site.send(dispatch(number, source=KIND, principal=ANN if number % 2 else BOB))
         site.end(errand, RunOutcome("ok", []))
@@ -559,8 +538,7 @@ def test_nothing_is_kept_of_visits_that_are_over() -> None:
     assert site.participant.next_deadline_ms() > site.ms
 
 
-def test_what_was_on_offer_is_forgotten_once_it_is_told() -> None:
-    site = AgentSite()
+def test_what_was_on_offer_is_forgotten_once_it_is_told(site: AgentSite) -> None:
     report = site.hold_by_agent(dispatch(1), [0])
     assert report.held
     assert report.offered
@@ -569,10 +547,9 @@ def test_what_was_on_offer_is_forgotten_once_it_is_told() -> None:
     assert not visit.offers
 
 
-def test_a_visit_after_an_agents_attempt_claims_its_slots_together_and_not_as_alternatives() -> (
-    None
-):
-    site = AgentSite()
+def test_a_visit_after_an_agents_attempt_claims_its_slots_together_and_not_as_alternatives(
+    site: AgentSite,
+) -> None:
     site.hold_by_agent(dispatch(1, ask("pool", 10, 1), over=starts(0, 0)), [0])
     site.answer(visit(1, want("pool", 0, 10, 1), want("pool", 5, 15, 1), att=2))
     assert site.free("pool", 5, 10) == 1

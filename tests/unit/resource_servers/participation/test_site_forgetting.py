@@ -51,9 +51,8 @@ def run(site: Site, ms: int, *, restart: bool = False) -> None:
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("wrong_ms", WRONG_MS)
 def test_a_clock_that_is_ahead_for_a_while_ends_nothing_that_is_locked(
-    wrong_ms: int, restart: bool
+    site: Site, wrong_ms: int, restart: bool
 ) -> None:
-    site = Site()
     late = want("one", 30 * DAY, 30 * DAY + 60)
     lock(site, 1, late)
     forget(site, 1)
@@ -76,8 +75,7 @@ def test_a_clock_that_is_ahead_for_months_ends_nothing_that_is_locked(restart: b
     assert site.states(1) == ["locked"]
 
 
-def test_the_clocks_of_all_servers_may_be_ahead_for_days() -> None:
-    site = Site()
+def test_the_clocks_of_all_servers_may_be_ahead_for_days(site: Site) -> None:
     lock(site, 1, want("one", 30 * DAY, 30 * DAY + 60))
     forget(site, 1)
     site.wrong_ms = site.broker_wrong_ms = 4_000 * DAY_MS
@@ -87,8 +85,7 @@ def test_the_clocks_of_all_servers_may_be_ahead_for_days() -> None:
     assert site.states(1) == ["locked"]
 
 
-def test_once_the_clock_is_right_again_time_that_it_had_passed_can_be_booked() -> None:
-    site = Site()
+def test_once_the_clock_is_right_again_time_that_it_had_passed_can_be_booked(site: Site) -> None:
     site.receive(vote(1, want("one", 2 * DAY, 2 * DAY + 60)))
     site.receive(abort(1))
     site.wrong_ms = site.broker_wrong_ms = 4_000 * DAY_MS
@@ -102,8 +99,7 @@ def test_once_the_clock_is_right_again_time_that_it_had_passed_can_be_booked() -
     assert visited.vote == "yes"
 
 
-def test_time_that_was_closed_by_clocks_ahead_for_weeks_is_opened_again() -> None:
-    site = Site()
+def test_time_that_was_closed_by_clocks_ahead_for_weeks_is_opened_again(site: Site) -> None:
     site.wrong_ms = site.broker_wrong_ms = 400 * DAY_MS
     run(site, LONG_MS)
     late = want("one", 420 * DAY, 420 * DAY + 60)
@@ -132,8 +128,7 @@ def test_what_is_locked_is_kept_while_its_brokers_clock_says_that_it_is_not_over
     assert site.stake(1) is None
 
 
-def test_what_is_locked_is_kept_while_no_broker_has_said_what_time_it_is() -> None:
-    site = Site()
+def test_what_is_locked_is_kept_while_no_broker_has_said_what_time_it_is(site: Site) -> None:
     lock(site, 1, ONE)
     forget(site, 1)
     site.broker_wrong_ms = None
@@ -141,8 +136,7 @@ def test_what_is_locked_is_kept_while_no_broker_has_said_what_time_it_is() -> No
     assert site.states(1) == ["locked"]
 
 
-def test_a_refusal_and_a_cancelled_claim_close_no_time_by_the_sites_clock_alone() -> None:
-    site = Site()
+def test_a_refusal_and_a_cancelled_claim_close_no_time_by_the_sites_clock_alone(site: Site) -> None:
     lock(site, 1, ONE)
     forget(site, 1)
     site.receive(m.Cancel(rid=rid(1), att=1))
@@ -156,8 +150,7 @@ def test_a_refusal_and_a_cancelled_claim_close_no_time_by_the_sites_clock_alone(
     assert site.stake(2) is None
 
 
-def test_another_registers_clock_says_nothing_about_what_is_locked() -> None:
-    site = Site()
+def test_another_registers_clock_says_nothing_about_what_is_locked(site: Site) -> None:
     ours, theirs = "a" * 32, "b" * 32
     site.receive(m.Welcome(register=ours), source="broker")
     site.receive(m.Welcome(register=theirs), source="other")
@@ -172,8 +165,7 @@ def test_another_registers_clock_says_nothing_about_what_is_locked() -> None:
     assert site.stake(1) is None
 
 
-def test_a_reclaim_outlives_a_clock_that_is_ahead() -> None:
-    site = Site()
+def test_a_reclaim_outlives_a_clock_that_is_ahead(site: Site) -> None:
     reclaim = owner_calls.Reclaim(
         key="the-key-1", resource=f"{HERE}/one", start=T0 + 20 * DAY, end=T0 + 21 * DAY
     )
@@ -189,8 +181,7 @@ def test_a_reclaim_outlives_a_clock_that_is_ahead() -> None:
 # Forgetting is durable, and nobody is asked for ever
 
 
-def test_what_all_have_locked_is_known_after_a_restart_and_nobody_is_asked() -> None:
-    site = Site()
+def test_what_all_have_locked_is_known_after_a_restart_and_nobody_is_asked(site: Site) -> None:
     lock(site, 1, ONE)
     forget(site, 1)
     site.restart()
@@ -198,8 +189,7 @@ def test_what_all_have_locked_is_known_after_a_restart_and_nobody_is_asked() -> 
     assert site.stake(1) is None
 
 
-def test_a_broker_that_says_it_is_done_is_asked_once() -> None:
-    site = Site()
+def test_a_broker_that_says_it_is_done_is_asked_once(site: Site) -> None:
     lock(site, 1, ONE)
     stake = site.stake(1)
     assert stake is not None
@@ -213,8 +203,7 @@ def test_a_broker_that_says_it_is_done_is_asked_once() -> None:
     assert site.stake(1) is None
 
 
-def test_brokers_that_do_not_answer_are_asked_less_and_less_often() -> None:
-    site = Site()
+def test_brokers_that_do_not_answer_are_asked_less_and_less_often(site: Site) -> None:
     lock(site, 1, ONE)
     asked = len(site.advance(LONG_MS).sends)
     for _ in range(24 * 60):
@@ -223,8 +212,7 @@ def test_brokers_that_do_not_answer_are_asked_less_and_less_often() -> None:
     assert site.states(1) == ["locked"]
 
 
-def test_only_so_many_are_asked_about_at_once() -> None:
-    site = Site()
+def test_only_so_many_are_asked_about_at_once(site: Site) -> None:
     count = ASKED_MAX + 5
     for number in range(count):
         lock(site, number, want("pool", 60 * number, 60 * number + 60))
@@ -232,16 +220,14 @@ def test_only_so_many_are_asked_about_at_once() -> None:
     assert len(site.advance(COLLECT_EVERY_MS).sends) == 5
 
 
-def test_a_hold_is_not_forgotten_because_its_broker_says_so() -> None:
-    site = Site()
+def test_a_hold_is_not_forgotten_because_its_broker_says_so(site: Site) -> None:
     site.receive(visit(1, ONE))
     forget(site, 1)
     assert site.states(1) == ["held"]
     assert not site.forgotten
 
 
-def test_a_step_drops_only_so_many_and_the_next_ones_follow_soon() -> None:
-    site = Site()
+def test_a_step_drops_only_so_many_and_the_next_ones_follow_soon(site: Site) -> None:
     count = LOOKED_AT_MAX + 5
     for number in range(count):
         lock(site, number, want("pool", 60 * number, 60 * number + 60))

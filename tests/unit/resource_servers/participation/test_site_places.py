@@ -93,8 +93,7 @@ def prepare(number: int, hold_ids: tuple[int, ...], att: int = 1) -> m.Prepare:
     )  # fmt: skip
 
 
-def test_a_bid_holds_its_place_until_the_hold_ends() -> None:
-    site = Site()
+def test_a_bid_holds_its_place_until_the_hold_ends(site: Site) -> None:
     sent = bid(site, 1)
     assert [offer.machine for offer in sent.offers] == [POOL]
     assert site.states(1) == ["held"]
@@ -119,16 +118,14 @@ def test_a_place_is_promised_and_locked_by_the_messages_that_book_slots_and_take
     assert site.states(1) == ["locked"]
 
 
-def test_a_question_that_is_repeated_is_asked_once_and_its_bid_is_said_again() -> None:
-    site = Site()
+def test_a_question_that_is_repeated_is_asked_once_and_its_bid_is_said_again(site: Site) -> None:
     ask = asked(site, 1)
     assert site.receive(solicit(1)).asks == []
     _, (sent,) = answered(site, ask, offers_of(ask))
     assert site.answers(solicit(1)) == [sent]
 
 
-def test_a_higher_attempt_keeps_the_place_and_is_told_its_start_anew() -> None:
-    site = Site()
+def test_a_higher_attempt_keeps_the_place_and_is_told_its_start_anew(site: Site) -> None:
     first = bid(site, 1)
     ask = asked(site, 1, att=2)
     assert [hold_id for _, hold_id in ask.places] == [offer.hold_id for offer in first.offers]
@@ -141,8 +138,7 @@ def test_a_higher_attempt_keeps_the_place_and_is_told_its_start_anew() -> None:
     assert stake.claims[0].start == T0 + 50
 
 
-def test_a_promise_becomes_a_hold_of_the_higher_attempt() -> None:
-    site = Site()
+def test_a_promise_becomes_a_hold_of_the_higher_attempt(site: Site) -> None:
     hold_ids = tuple(offer.hold_id for offer in bid(site, 1).offers)
     site.receive(prepare(1, hold_ids))
     assert site.states(1) == ["prepared"]
@@ -155,23 +151,20 @@ def test_a_promise_becomes_a_hold_of_the_higher_attempt() -> None:
     assert voted.vote == "stale"
 
 
-def test_what_was_released_meanwhile_holds_nothing_when_the_queues_answer() -> None:
-    site = Site()
+def test_what_was_released_meanwhile_holds_nothing_when_the_queues_answer(site: Site) -> None:
     ask = asked(site, 1)
     site.receive(m.Release(rid=rid(1), att=1))
     assert answered(site, ask, offers_of(ask)) == (False, [])
     assert site.states(1) == []
 
 
-def test_a_release_gives_the_place_up() -> None:
-    site = Site()
+def test_a_release_gives_the_place_up(site: Site) -> None:
     bid(site, 1)
     site.receive(m.Release(rid=rid(1), att=1))
     assert site.states(1) == []
 
 
-def test_where_the_queues_give_no_place_the_bid_says_why_and_nothing_is_held() -> None:
-    site = Site()
+def test_where_the_queues_give_no_place_the_bid_says_why_and_nothing_is_held(site: Site) -> None:
     ask = asked(site, 1)
     refusal = Refusal(where=POOL, code=RefusalCode.NO_PLACE, detail="9 nodes can never be had")
     taken, (sent,) = answered(site, ask, [], [refusal])
@@ -181,16 +174,14 @@ def test_where_the_queues_give_no_place_the_bid_says_why_and_nothing_is_held() -
     assert site.states(1) == []
 
 
-def test_a_drained_site_bids_for_nothing() -> None:
-    site = Site()
+def test_a_drained_site_bids_for_nothing(site: Site) -> None:
     site.participant.admission.draining = True
     answer = site.answer(solicit(1))
     assert isinstance(answer, m.Bid)
     assert [refusal.code for refusal in answer.refusals] == [RefusalCode.DRAINED]
 
 
-def test_a_place_can_be_had_by_no_visit_and_is_shown_to_nobody() -> None:
-    site = Site()
+def test_a_place_can_be_had_by_no_visit_and_is_shown_to_nobody(site: Site) -> None:
     slot = m.Want(queue_of(POOL), T0 + 100, T0 + 200, 1)
     visit = m.Visit(
         rid=rid(1), att=1, stamp=1, mode="vote", principal=ANN, wants=(slot,), parts=PARTS, need=2,
@@ -203,8 +194,7 @@ def test_a_place_can_be_had_by_no_visit_and_is_shown_to_nobody() -> None:
     assert queue_of(POOL) not in [info.name for info in site.participant.hello().resources]
 
 
-def test_a_place_that_was_forgotten_is_not_locked_again_but_named() -> None:
-    site = Site()
+def test_a_place_that_was_forgotten_is_not_locked_again_but_named(site: Site) -> None:
     relock = m.Relock(
         rid=rid(1), att=1, stamp=1, principal=ANN, secret=secret_of(rid(1)),
         wants=(m.Want(queue_of(POOL), T0 + 100, T0 + 200, 1),), chosen={HERE: (5,)}, parts=PARTS[:1],
@@ -215,8 +205,7 @@ def test_a_place_that_was_forgotten_is_not_locked_again_but_named() -> None:
     assert "submit the job again" in answer.blockers[0]
 
 
-def test_only_the_owner_of_a_question_may_go_on_with_it() -> None:
-    site = Site()
+def test_only_the_owner_of_a_question_may_go_on_with_it(site: Site) -> None:
     asked(site, 1)
     stranger = m.Release(rid=rid(1), att=1, secret="another secret than that one")
     assert site.receive(stranger, "a").alarms
@@ -234,8 +223,7 @@ def test_a_question_that_the_queues_never_answer_is_answered_for_them_and_forgot
     assert answered(site, ask, offers_of(ask)) == (False, [])
 
 
-def test_questions_count_against_the_holds_of_a_user() -> None:
-    site = Site()
+def test_questions_count_against_the_holds_of_a_user(site: Site) -> None:
     room = site.limits.held_per_principal_max
     for number in range(1, room + 1):
         asked(site, number)
@@ -244,8 +232,7 @@ def test_questions_count_against_the_holds_of_a_user() -> None:
     assert [each.code for each in answer.refusals] == [RefusalCode.HELD]
 
 
-def test_nobody_keeps_a_place_for_long_by_asking_again_or_by_renewing_it() -> None:
-    site = Site()
+def test_nobody_keeps_a_place_for_long_by_asking_again_or_by_renewing_it(site: Site) -> None:
     hold_ids = tuple(each.hold_id for each in bid(site, 1).offers)
     renew = m.Renew(
         rid=rid(1), att=1, secret=secret_of(rid(1)), hold_ids=hold_ids, hold_ms=3_600_000
@@ -309,16 +296,14 @@ def test_brokers_are_asked_one_after_the_other_until_one_says_whether_a_job_may_
     assert site.advance(10 * ASK_AGAIN_MS_MAX).sends == []
 
 
-def test_that_a_job_has_started_elsewhere_is_heard_without_having_asked() -> None:
-    site = Site()
+def test_that_a_job_has_started_elsewhere_is_heard_without_having_asked(site: Site) -> None:
     locked(site, 1)
     assert site.receive(says(1, "elsewhere", "there")).starts == [
         StartWord(rid(1), "elsewhere", "there")
     ]
 
 
-def test_only_the_broker_of_a_job_says_whether_it_may_start() -> None:
-    site = Site()
+def test_only_the_broker_of_a_job_says_whether_it_may_start(site: Site) -> None:
     locked(site, 1)
     ask_to_start(site, 1)
     forged = structs.replace(says(1, "start"), secret="s" * 32)
@@ -327,8 +312,7 @@ def test_only_the_broker_of_a_job_says_whether_it_may_start() -> None:
     assert effects.alarms
 
 
-def test_what_is_not_locked_here_does_not_start() -> None:
-    site = Site()
+def test_what_is_not_locked_here_does_not_start(site: Site) -> None:
     bid(site, 1)
     site.jobs.starts.ask(rid(1), site.now)
     effects = site.participant.take_effects()
@@ -351,10 +335,9 @@ def test_while_a_site_is_drained_brokers_are_asked_to_place_elsewhere_what_waits
     assert site.advance(4 * RETURN_AGAIN_MS).sends == []
 
 
-def test_a_broker_is_asked_to_place_elsewhere_a_job_that_has_lost_its_nodes_until_it_has_others() -> (
-    None
-):
-    site = Site()
+def test_a_broker_is_asked_to_place_elsewhere_a_job_that_has_lost_its_nodes_until_it_has_others(
+    site: Site,
+) -> None:
     locked(site, 1)
     locked(site, 2)
     returns = site.jobs.returns
@@ -371,16 +354,14 @@ def test_a_broker_is_asked_to_place_elsewhere_a_job_that_has_lost_its_nodes_unti
     assert site.advance(8 * RETURN_AGAIN_MS).sends == []
 
 
-def test_nobody_asks_for_another_place_for_a_job_that_has_none_here() -> None:
-    site = Site()
+def test_nobody_asks_for_another_place_for_a_job_that_has_none_here(site: Site) -> None:
     site.jobs.returns.note(rid(1), waits_again=True)
     assert site.advance(0).sends == []
 
 
-def test_a_broker_that_has_not_decided_hears_that_its_place_has_fallen_back_and_again_when_it_comes() -> (
-    None
-):
-    site = Site()
+def test_a_broker_that_has_not_decided_hears_that_its_place_has_fallen_back_and_again_when_it_comes(
+    site: Site,
+) -> None:
     (offer,) = bid(site, 1).offers
     site.answer(prepare(1, (offer.hold_id,)))
     register = f"{REGISTER}{stake_of(site, 1).register}"

@@ -105,8 +105,7 @@ def test_nothing_new_begins_before_the_room_of_it_has_surely_ended() -> None:
     assert answer.vote == "yes"
 
 
-def test_what_was_promised_is_kept_and_decided_all_the_same() -> None:
-    site = Site()
+def test_what_was_promised_is_kept_and_decided_all_the_same(site: Site) -> None:
     site.receive(visit(1, want("one", 40, 50), mode="vote"))
     site.restart()
     site.participant.keep_aside(SetAside([LOST]))

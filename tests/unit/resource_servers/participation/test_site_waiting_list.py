@@ -224,8 +224,7 @@ def test_who_waits_for_something_else_is_not_told(wanted: m.Want) -> None:
     assert not offered(site.receive(cancel(90)))
 
 
-def test_too_little_is_not_offered() -> None:
-    site = Site()
+def test_too_little_is_not_offered(site: Site) -> None:
     lock(site, 90, want("pool", 0, 600, 2))
     lock(site, 91, want("pool", 0, 600, 1))
     site.receive(list_up(1, WHOLE_POOL))
@@ -233,8 +232,7 @@ def test_too_little_is_not_offered() -> None:
     assert offered(site.receive(cancel(90))) == [2]
 
 
-def test_too_short_a_time_is_not_offered() -> None:
-    site = Site()
+def test_too_short_a_time_is_not_offered(site: Site) -> None:
     lock(site, 90, want("one", 0, 30))
     lock(site, 91, want("one", 30, 600))
     site.receive(list_up(1, DAYTIME, length_s=60))
@@ -242,23 +240,20 @@ def test_too_short_a_time_is_not_offered() -> None:
     assert offered(site.receive(cancel(90))) == [2]
 
 
-def test_what_comes_free_beside_what_is_free_already_is_long_enough() -> None:
-    site = Site()
+def test_what_comes_free_beside_what_is_free_already_is_long_enough(site: Site) -> None:
     lock(site, 90, want("one", 30, 60))
     lock(site, 91, want("one", 60, 600))
     site.receive(list_up(1, DAYTIME, length_s=60))
     assert offered(site.receive(cancel(90))) == [1]
 
 
-def test_a_hold_that_ends_is_offered_as_well_as_a_lock() -> None:
-    site = Site()
+def test_a_hold_that_ends_is_offered_as_well_as_a_lock(site: Site) -> None:
     site.receive(visit(90, DAYTIME, hold_ms=1_000))
     site.receive(list_up(1, DAYTIME))
     assert offered(site.advance(1_000)) == [1]
 
 
-def test_a_promise_that_ends_is_offered() -> None:
-    site = Site()
+def test_a_promise_that_ends_is_offered(site: Site) -> None:
     site.receive(vote(90, DAYTIME))
     site.receive(list_up(1, DAYTIME))
     assert offered(site.receive(abort(90))) == [1]
@@ -289,8 +284,7 @@ def test_who_is_older_may_take_what_is_offered_to_another() -> None:
     assert answer.vote == "yes"
 
 
-def test_only_as_much_is_kept_as_was_asked_for() -> None:
-    site = Site()
+def test_only_as_much_is_kept_as_was_asked_for(site: Site) -> None:
     lock(site, 90, WHOLE_POOL)
     site.receive(list_up(2, want("pool", 100, 200, 2)))
     site.receive(cancel(90))
@@ -304,8 +298,7 @@ def test_who_waits_in_line_behind_an_offer_is_granted_what_is_left_of_it() -> No
     assert about(site.advance(OFFER_MS), m.Grant) == [3]
 
 
-def test_the_line_in_front_is_served_before_the_list() -> None:
-    site = Site()
+def test_the_line_in_front_is_served_before_the_list(site: Site) -> None:
     site.receive(visit(90, DAYTIME))
     site.receive(line_up(1, DAYTIME))
     site.receive(list_up(2, DAYTIME))
@@ -476,8 +469,7 @@ def test_a_late_piece_goes_to_the_next_when_the_first_takes_another() -> None:
     assert views(site, 3) == []
 
 
-def test_a_late_piece_alone_is_offered_when_it_is_all_that_suits_the_next() -> None:
-    site = Site()
+def test_a_late_piece_alone_is_offered_when_it_is_all_that_suits_the_next(site: Site) -> None:
     lock(site, 90, want("one", 0, 300))
     lock(site, 91, want("one", 300, 600))
     site.receive(list_up(1, DAYTIME))

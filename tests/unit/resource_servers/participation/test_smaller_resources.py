@@ -136,9 +136,9 @@ def test_a_promise_is_in_the_way_as_well(change) -> None:  # type: ignore[no-unt
 
 @WAYS
 def test_after_a_reclaim_of_as_much_it_can_be_made_smaller_and_nothing_more_is_taken_back(
+    site: Site,
     change,
 ) -> None:  # type: ignore[no-untyped-def]
-    site = Site()
     lock(site, 1, want("pool", 0, HOUR, 1))
     body = owner_calls.Reclaim(
         key="smaller", resource=POOL, start=T0, end=T0 + 300 * DAY, units=2, reason="sold"
@@ -160,16 +160,14 @@ def test_a_reservation_that_is_being_changed_is_in_the_way_with_what_it_is_to_be
         change(site, with_pool(1))
 
 
-def test_of_many_in_the_way_some_are_named_and_the_others_counted() -> None:
-    site = Site()
+def test_of_many_in_the_way_some_are_named_and_the_others_counted(site: Site) -> None:
     for number in range(1, 14):
         lock(site, number, want("pool", number * HOUR, (number + 1) * HOUR, 3))
     with pytest.raises(Conflict, match="and 3 more"):
         restart(site, with_pool(2))
 
 
-def test_a_hold_is_in_the_way_while_it_lasts() -> None:
-    site = Site()
+def test_a_hold_is_in_the_way_while_it_lasts(site: Site) -> None:
     site.receive(visit(1, want("pool", 0, HOUR, 2), principal=BOB))
     with pytest.raises(Conflict, match="of bob \\(held"):
         reload(site, with_pool(1))
@@ -178,8 +176,7 @@ def test_a_hold_is_in_the_way_while_it_lasts() -> None:
     assert site.free("pool", 0, HOUR) == 1
 
 
-def test_who_waits_gets_the_room_of_a_resource_that_was_made_larger() -> None:
-    site = Site()
+def test_who_waits_gets_the_room_of_a_resource_that_was_made_larger(site: Site) -> None:
     site.receive(visit(1, want("pool", 0, HOUR, 3), principal=BOB, hold_ms=3_000_000))
     site.receive(line_up(2, want("pool", 0, HOUR, 2)))
     assert site.states(2) == []

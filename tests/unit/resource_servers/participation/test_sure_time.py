@@ -50,8 +50,12 @@ class World:
         return self.true_ms - self.time.sure_s * 1_000
 
 
-def test_a_site_whose_clock_is_right_knows_the_time_after_one_window() -> None:
-    world = World()
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_site_whose_clock_is_right_knows_the_time_after_one_window(world: World) -> None:
     world.run(WINDOW_MS - HOUR_MS)
     assert world.time.sure_s < TRUE_MS // 2_000
     world.run(DAY_MS)
@@ -61,9 +65,8 @@ def test_a_site_whose_clock_is_right_knows_the_time_after_one_window() -> None:
 @pytest.mark.parametrize("ahead_ms", [30 * HOUR_MS, 40 * DAY_MS, 4_000 * DAY_MS])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_clock_that_is_ahead_for_less_than_a_window_raises_nothing(
-    ahead_ms: int, restarted: bool
+    world: World, ahead_ms: int, restarted: bool
 ) -> None:
-    world = World()
     world.run(3 * WINDOW_MS)
     world.wrong_ms = ahead_ms
     for _ in range(6):
@@ -76,8 +79,7 @@ def test_a_clock_that_is_ahead_for_less_than_a_window_raises_nothing(
     assert 0 <= world.behind_ms < 1_000
 
 
-def test_one_look_at_the_right_time_begins_the_window_anew() -> None:
-    world = World()
+def test_one_look_at_the_right_time_begins_the_window_anew(world: World) -> None:
     for _ in range(20):
         world.wrong_ms = 4_000 * DAY_MS
         world.run(WINDOW_MS - DAY_MS)
@@ -95,8 +97,7 @@ def test_a_store_that_was_made_while_the_clock_was_ahead_does_not_believe_it() -
 
 
 @pytest.mark.parametrize("behind_ms", [HOUR_MS, 20_000 * DAY_MS])
-def test_what_a_clock_lost_while_it_was_behind_is_caught_up(behind_ms: int) -> None:
-    world = World()
+def test_what_a_clock_lost_while_it_was_behind_is_caught_up(world: World, behind_ms: int) -> None:
     world.run(2 * WINDOW_MS)
     world.wrong_ms = -behind_ms
     world.run(HOUR_MS)
@@ -106,8 +107,7 @@ def test_what_a_clock_lost_while_it_was_behind_is_caught_up(behind_ms: int) -> N
     assert 0 <= world.behind_ms < 1_000
 
 
-def test_a_bound_lags_by_what_the_site_was_down_and_catches_up() -> None:
-    world = World()
+def test_a_bound_lags_by_what_the_site_was_down_and_catches_up(world: World) -> None:
     world.run(2 * WINDOW_MS)
     world.restart(down_ms=30 * DAY_MS)
     assert world.behind_ms >= 30 * DAY_MS
@@ -115,8 +115,7 @@ def test_a_bound_lags_by_what_the_site_was_down_and_catches_up() -> None:
     assert 0 <= world.behind_ms < 1_000
 
 
-def test_what_is_stored_is_never_above_what_was_known_and_seldom_written() -> None:
-    world = World()
+def test_what_is_stored_is_never_above_what_was_known_and_seldom_written(world: World) -> None:
     written = 0
     for _ in range(24 * 60):
         world.true_ms += 60_000

@@ -115,8 +115,7 @@ def test_a_place_in_line_is_its_registers_own() -> None:
     assert site.states(2) == ["held"]
 
 
-def test_the_right_register_proves_each_message_by_the_secret_too() -> None:
-    site = Site()
+def test_the_right_register_proves_each_message_by_the_secret_too(site: Site) -> None:
     lock(site, 1, ONE)
     for message in about(1):
         guessed = replace(message, secret="a guess of a secret")  # type: ignore[type-var]  # a struct
@@ -227,8 +226,7 @@ def test_a_key_does_not_fill_the_store_with_registers() -> None:
         registers.admit("evil-x", welcome("f" * 32), Badge("a key"))
 
 
-def test_a_key_speaks_only_for_users_and_groups_that_its_owner_lists() -> None:
-    site = Site()
+def test_a_key_speaks_only_for_users_and_groups_that_its_owner_lists(site: Site) -> None:
     badge = Badge("a key", VouchedNames(("b*",), ("staff",)))
     site.participant.welcome("campus", m.Welcome(register=ROGUE, secret=OTHER_KEY), badge)
     for number, principal in enumerate((ANN, Principal("bob", ("root",)))):
@@ -323,8 +321,7 @@ def test_a_question_without_proof_leaves_and_reveals_nothing(changes: dict[str, 
         assert rid(2) not in site.participant.book.stakes
 
 
-def test_a_peer_cannot_make_a_commit_up() -> None:
-    site = Site()
+def test_a_peer_cannot_make_a_commit_up(site: Site) -> None:
     site.receive(vote(1, ONE))
     for proof in ("", "x" * 32, secret_of(rid(1))):
         forged = replace(peer_says(1, "locked", *site.ids(1)), proofs={"here": proof})
@@ -334,8 +331,7 @@ def test_a_peer_cannot_make_a_commit_up() -> None:
     assert site.states(1) == ["locked"]
 
 
-def test_who_heard_of_a_commit_from_a_peer_can_prove_it_to_the_next() -> None:
-    site = Site()
+def test_who_heard_of_a_commit_from_a_peer_can_prove_it_to_the_next(site: Site) -> None:
     site.receive(vote(1, ONE))
     says = peer_says(1, "locked", *site.ids(1))
     site.receive(replace(says, proofs={**says.proofs, "x": "for x"}))
@@ -344,8 +340,7 @@ def test_who_heard_of_a_commit_from_a_peer_can_prove_it_to_the_next() -> None:
     assert (answer.says, answer.proofs) == ("locked", {"x": "for x"})
 
 
-def test_what_proves_a_commit_to_the_others_is_told_to_a_peer_that_asks() -> None:
-    site = Site()
+def test_what_proves_a_commit_to_the_others_is_told_to_a_peer_that_asks(site: Site) -> None:
     site.receive(vote(1, ONE))
     decide = replace(commit(1, *site.ids(1)), proofs={"there": "for there", "x": "for x"})
     site.receive(decide)
