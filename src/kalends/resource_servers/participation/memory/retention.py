@@ -150,7 +150,7 @@ class Retention:
             stake = self.book.stakes.peek(rid)
             if stake is None:
                 continue
-            needed_until = max(stake.ends_at, self.book.counted_until(rid) - self.keep_after_end_s)
+            needed_until = max(stake.ends_at, self.book.usage.counted_until(rid) - self.keep_after_end_s)
             if needed_until > limit_s:
                 self.book.stakes.endings.add(rid, needed_until)
                 continue
