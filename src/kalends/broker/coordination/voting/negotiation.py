@@ -300,6 +300,8 @@ class Negotiation:
             case.record.owners = structs.replace(case.record.owners, approve=False)
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
+                if any(each.code != RefusalCode.HELD for each in refusals):
+                    tries.look_first = not case.record.held_until_ms
                 why = "a site did not answer" if silent else "lost the race"
                 detail = f"{why}; trying the same slots again"
                 self.prepare.give_up_attempt(case, detail, refusals, now)
@@ -328,9 +330,6 @@ class Negotiation:
         patience = case.record.spec.patience
         if patience == "none" or not codes or case.tries.rounds >= PATIENT_ROUNDS_MAX:
             return False
-        if codes == {RefusalCode.HELD}:
-            return True
-        case.tries.look_first = not case.record.held_until_ms
         if codes <= {RefusalCode.HELD, RefusalCode.SITE_DOWN}:
             return True
         return (
