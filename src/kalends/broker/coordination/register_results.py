@@ -8,7 +8,7 @@ from typing import get_args
 
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, after
-from kalends.broker.coordination.phases import Phase
+from kalends.broker.coordination.phases import OPEN_PHASES, Phase
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.decision_record import Record, Registered, Unreadable
 from kalends.broker.coordination.record.event_log import EventLog
@@ -17,7 +17,7 @@ from kalends.broker.coordination.record.views import problem_of
 from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
+from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
 from kalends.broker.coordination.voting.negotiation import Negotiation
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase

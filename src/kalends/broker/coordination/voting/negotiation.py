@@ -14,6 +14,7 @@ from msgspec import structs
 
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, on
+from kalends.broker.coordination.phases import ASKED_PHASES
 from kalends.broker.coordination.record import decision_notices
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.event_log import EventLog
@@ -190,8 +191,7 @@ class Negotiation:
 
     def stale(self, site: str, stale: m.Stale, now: Moment) -> None:
         """A site that takes part knows of a later attempt: look whether ours is the one that counts."""
-        phases = ("touring", "bidding", "voting", "holding", "held", "asking", "preparing")
-        case = self.table.live(stale.rid, stale.att, phases)
+        case = self.table.live(stale.rid, stale.att, ASKED_PHASES)
         if case is not None and site in case.parts:
             case.stale.add(site)
             self.table.write(case, r.Read(stale.rid))
