@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.effects import CoordinatorEffects, Errand
+from kalends.broker.coordination.phases import PATIENT_PHASES, QUIET_PHASES
 from kalends.broker.coordination.record.decision_record import (
     Ask,
     Assemble,
@@ -33,7 +34,6 @@ from kalends.broker.coordination.record.decision_record import (
     Telling,
     Unreadable,
 )
-from kalends.broker.coordination.phases import PATIENT_PHASES, QUIET_PHASES
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.tickets import Tickets
 from kalends.broker.metrics import Measures

@@ -20,7 +20,7 @@ from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turns
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeats
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class LossReports:
     outbox: ParticipantOutbox
     new_number: Callable[[], int]
     jitter: Callable[[], float]
-    _untold: Turns[tuple[str, str]] = field(init=False, default_factory=Turns)
+    _untold: Repeats[tuple[str, str]] = field(init=False, default_factory=Repeats)
 
     @property
     def plug(self) -> Plug:

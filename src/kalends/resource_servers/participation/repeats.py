@@ -12,7 +12,7 @@ REMIND_EVERY_MS_MAX: Final = 60_000
 K = TypeVar("K")
 
 
-class Turn(NamedTuple):
+class Repeat(NamedTuple):
     """When a message is due again (monotonic; 0: at once), and how often it was sent."""
 
     due_ms: int = 0
@@ -21,21 +21,21 @@ class Turn(NamedTuple):
     def is_due(self, now: Moment) -> bool:
         return self.due_ms <= now.monotonic_ms
 
-    def next(self, now: Moment, jitter: float, first_ms: int, most_ms: int) -> Turn:
-        """Return the turn after this one: the waits double up to `most_ms`, each with a fifth of jitter."""
+    def next(self, now: Moment, jitter: float, first_ms: int, most_ms: int) -> Repeat:
+        """Return the one after this: the waits double up to `most_ms`, each with a fifth of jitter."""
         every_ms = min(first_ms << min(self.times, 20), most_ms)
-        return Turn(now.monotonic_ms + int(every_ms * (1 + 0.2 * jitter)), self.times + 1)
+        return Repeat(now.monotonic_ms + int(every_ms * (1 + 0.2 * jitter)), self.times + 1)
 
-    def reminded(self, now: Moment, jitter: float) -> Turn:
+    def reminded(self, now: Moment, jitter: float) -> Repeat:
         """As `next`, for what a broker has to note."""
         return self.next(now, jitter, REMIND_AFTER_MS, REMIND_EVERY_MS_MAX)
 
 
-AT_ONCE: Final = Turn()
+AT_ONCE: Final = Repeat()
 
 
-class Turns(dict[K, Turn]):
-    """The turns of messages, by what each is about."""
+class Repeats(dict[K, Repeat]):
+    """When messages are due again, by what each is about."""
 
     def due(self, now: Moment) -> list[K]:
         return [key for key, turn in self.items() if turn.is_due(now)]

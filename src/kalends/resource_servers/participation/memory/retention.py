@@ -32,7 +32,7 @@ from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, S
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turn
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 from kalends.resource_servers.participation.sockets import Queues
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -76,7 +76,7 @@ class Retention:
     """No claim that ends by then is taken any more (UTC seconds)."""
     passed: InitVar[TimePassed]
     now: InitVar[Moment]
-    _asked: dict[str, Turn] = field(init=False, default_factory=dict)
+    _asked: dict[str, Repeat] = field(init=False, default_factory=dict)
     """The commits that may be asked about."""
     _clocks_heard: dict[str, int] = field(init=False, default_factory=dict)
     """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
@@ -150,7 +150,9 @@ class Retention:
             stake = self.book.stakes.peek(rid)
             if stake is None:
                 continue
-            needed_until = max(stake.ends_at, self.book.usage.counted_until(rid) - self.keep_after_end_s)
+            needed_until = max(
+                stake.ends_at, self.book.usage.counted_until(rid) - self.keep_after_end_s
+            )
             if needed_until > limit_s:
                 self.book.stakes.endings.add(rid, needed_until)
                 continue
@@ -213,7 +215,7 @@ class Retention:
             )
             self.outbox.send(stake.coords[turn.times % len(stake.coords)], inquire)
 
-    def _turn_of(self, stake: Stake) -> Turn:
+    def _turn_of(self, stake: Stake) -> Repeat:
         return self._asked.get(stake.rid, AT_ONCE)
 
     def _close_time(self, horizon_s: int) -> None:

@@ -15,7 +15,7 @@ from kalends.contract.calls import PlacedEnd
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turn
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 
 SAY_AGAIN_MS: Final = 1_000
 SAY_AGAIN_MS_MAX: Final = 900_000
@@ -32,7 +32,7 @@ class EndReports:
     outbox: ParticipantOutbox
     jitter: Callable[[], float]
     _untold: dict[str, PlacedEnd] = field(init=False, default_factory=dict)
-    _turn: Turn = field(init=False, default=AT_ONCE)
+    _turn: Repeat = field(init=False, default=AT_ONCE)
     """When all are told again."""
 
     def ended(self, rid: str, end: PlacedEnd, now: Moment) -> None:
@@ -63,7 +63,7 @@ class EndReports:
     def next_deadline_ms(self) -> int | None:
         return self._turn.due_ms if self._untold else None
 
-    def _rest(self, turn: Turn, now: Moment) -> None:
+    def _rest(self, turn: Repeat, now: Moment) -> None:
         self._turn = turn.next(now, self.jitter(), SAY_AGAIN_MS, SAY_AGAIN_MS_MAX)
 
     def _say(self, rid: str) -> None:

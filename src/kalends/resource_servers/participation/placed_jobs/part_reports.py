@@ -18,7 +18,7 @@ from kalends.core.limits import TEXT_MAX
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turn
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 
 PARTS_MAX: Final = 10_000
 
@@ -33,7 +33,7 @@ class _PartState(NamedTuple):
     began_at: int = 0
     why: str = ""
     ended_at: int = 0
-    turn: Turn = AT_ONCE
+    turn: Repeat = AT_ONCE
 
     @property
     def is_over(self) -> bool:

@@ -20,7 +20,7 @@ from kalends.resource_servers.participation.claims.claim_sets import Claim, Stak
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.places import locked_places
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turn, Turns
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat, Repeats
 
 ASK_AGAIN_MS: Final = 60_000
 ASK_AGAIN_MS_MAX: Final = 3_600_000
@@ -38,8 +38,8 @@ class PlaceReturns:
     admission: Admission
     outbox: ParticipantOutbox
     jitter: Callable[[], float]
-    _of_all: Turn = field(init=False, default=AT_ONCE)
-    _waiting: Turns[str] = field(init=False, default_factory=Turns)
+    _of_all: Repeat = field(init=False, default=AT_ONCE)
+    _waiting: Repeats[str] = field(init=False, default_factory=Repeats)
     """Requests whose jobs have lost their nodes, and have no others here yet."""
 
     def note(self, rid: str, *, waits_again: bool) -> None:
@@ -65,7 +65,7 @@ class PlaceReturns:
             return self._of_all.due_ms
         return self._waiting.next_deadline_ms()
 
-    def _next(self, turn: Turn, now: Moment) -> Turn:
+    def _next(self, turn: Repeat, now: Moment) -> Repeat:
         return turn.next(now, self.jitter(), ASK_AGAIN_MS, ASK_AGAIN_MS_MAX)
 
     def _ask_for(self, rid: str) -> None:

@@ -18,7 +18,7 @@ from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turn
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 from kalends.resource_servers.participation.this_site import ThisSite
 
 ASK_AGAIN_MS: Final = 500
@@ -26,7 +26,7 @@ ASK_AGAIN_MS_MAX: Final = 15_000
 
 
 class _Question(NamedTuple):
-    turn: Turn
+    turn: Repeat
     parts: tuple[StepPart, ...]
     gives_up: bool
 

@@ -39,7 +39,7 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
     Reclaimed,
     stored_reclaim,
 )
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turn, Turns
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat, Repeats
 from kalends.resource_servers.participation.sockets import Unkept
 
 RECLAIMS_MAX: Final = 1_000
@@ -58,7 +58,7 @@ class ReclaimReminders:
         self._choice = ReclaimChoice(book, self.room)
         self._moved = MovedReservations(book)
         self._reclaims: dict[str, Reclaimed] = {}
-        self._reminders = Turns[str]()
+        self._reminders = Repeats[str]()
         """For each reclaim, when its brokers are asked."""
 
     @property
@@ -73,7 +73,7 @@ class ReclaimReminders:
         for reclaimed in reclaims:
             if reclaimed.resource in self.book.calendars:
                 self._close_for(reclaimed)
-                self._reminders[reclaimed.key] = Turn(now.monotonic_ms)
+                self._reminders[reclaimed.key] = Repeat(now.monotonic_ms)
                 guard = self._ground.guard
                 if reclaimed.grant and not guard.resume(reclaimed.grant, reclaimed.reason, now):
                     self._drop_reclaim(reclaimed)
@@ -293,7 +293,7 @@ class ReclaimReminders:
     def next_deadline_ms(self) -> int | None:
         return self._reminders.next_deadline_ms()
 
-    def _ask_back(self, reclaimed: Reclaimed, now: Moment, turn: Turn = AT_ONCE) -> None:
+    def _ask_back(self, reclaimed: Reclaimed, now: Moment, turn: Repeat = AT_ONCE) -> None:
         """Ask for all that is locked there and is to go; who is asked first time is noted durably."""
         asked = [
             stake

@@ -1,4 +1,4 @@
-"""Turns of messages are those of a sender that doubles its waits one after the other."""
+"""Repeats of messages are those of a sender that doubles its waits one after the other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.repeats import AT_ONCE, Turns
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeats
 
 WAIT_MS = st.integers(1, 1_000_000)
 
@@ -17,7 +17,7 @@ WAIT_MS = st.integers(1, 1_000_000)
 def test_waits_double_up_to_the_longest(
     first_ms: int, more_ms: int, steps: list[tuple[int, int]]
 ) -> None:
-    turns, most_ms, now_ms = Turns[int](), first_ms + more_ms, 0
+    turns, most_ms, now_ms = Repeats[int](), first_ms + more_ms, 0
     twin: dict[int, tuple[int, int]] = {}
     for key, passed_ms in steps:
         now_ms += passed_ms
