@@ -25,6 +25,7 @@ REQUEST_MS_MAX: Final = 60_000
 LISTED_S_MAX: Final = 366 * 86_400
 """A request without an end stands on waiting lists for a year."""
 
+
 class TransactionTable:
     """All requests of the replica `owner`; `ended` hears of each as it ends."""
 

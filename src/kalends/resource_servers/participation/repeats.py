@@ -13,7 +13,7 @@ K = TypeVar("K")
 
 
 class Repeat(NamedTuple):
-    """When a message is due again (monotonic; 0: at once), and how often it was sent."""
+    """Time of the next sending of a message (monotonic; 0: at once), and the number of sendings so far."""
 
     due_ms: int = 0
     times: int = 0
@@ -27,7 +27,7 @@ class Repeat(NamedTuple):
         return Repeat(now.monotonic_ms + int(every_ms * (1 + 0.2 * jitter)), self.times + 1)
 
     def reminded(self, now: Moment, jitter: float) -> Repeat:
-        """As `next`, for what a broker has to note."""
+        """Return the `next` one of a message that a broker has to note."""
         return self.next(now, jitter, REMIND_AFTER_MS, REMIND_EVERY_MS_MAX)
 
 
@@ -35,7 +35,7 @@ AT_ONCE: Final = Repeat()
 
 
 class Repeats(dict[K, Repeat]):
-    """When messages are due again, by what each is about."""
+    """Repeats of messages, by the subject of each."""
 
     def due(self, now: Moment) -> list[K]:
         return [key for key, turn in self.items() if turn.is_due(now)]
