@@ -94,7 +94,7 @@ RetainedUntilTheEnd = site_with(retention=ForgetsAtTheEnd)
 class CountsNothing(Participant):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.book.counted_until = lambda rid: 0  # type: ignore[method-assign]
+        self.book.usage.counted_until = lambda rid: 0  # type: ignore[method-assign]
 
 
 ForgetsWhatCounts = partial(

@@ -15,12 +15,12 @@ from tests.simulation.shipped_site import SHIPPED, site_with
 
 class LooksWhenHeld(Admission):
     def why_not_promise(self, stake: Any, named: Any, now: Any) -> Any:
-        counts = self.book._usage.refusals
-        self.book._usage.refusals = lambda *_, **__: []  # type: ignore[method-assign]
+        counts = self.book.usage.refusals
+        self.book.usage.refusals = lambda *_, **__: []  # type: ignore[method-assign]
         try:
             return super().why_not_promise(stake, named, now)
         finally:
-            self.book._usage.refusals = counts  # type: ignore[method-assign]
+            self.book.usage.refusals = counts  # type: ignore[method-assign]
 
 
 LimitedWhenHeldOnly = site_with(admission=LooksWhenHeld)
@@ -30,8 +30,8 @@ LimitedWhenHeldOnly = site_with(admission=LooksWhenHeld)
 class CountsFromNothing(Participant):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        for rid in [*self.book._usage._noted]:
-            self.book._usage.drop(rid)
+        for rid in [*self.book.usage._noted]:
+            self.book.usage.drop(rid)
         self.book.check = lambda: None  # type: ignore[method-assign]
 
 
@@ -79,7 +79,7 @@ class DropsUsedTime(Participant):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         for stake in self.book._used():
-            self.book._usage.drop(stake.rid)
+            self.book.usage.drop(stake.rid)
         self.book.check = lambda: None  # type: ignore[method-assign]
 
 

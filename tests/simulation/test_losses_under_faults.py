@@ -16,9 +16,9 @@ from kalends.broker.register import notice_table
 from kalends.broker.register.request_writes import NOTICES_MAX
 from kalends.contract import messages as m
 from kalends.notices.request_notice import RequestNotice
-from kalends.resource_servers.participation.outbox import REMIND_EVERY_MS_MAX
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
+from kalends.resource_servers.participation.repeats import REMIND_EVERY_MS_MAX
 from tests.effort import examples
 from tests.protocol_broker import Broker, new_register
 from tests.protocol_support import ANN, DAY, Site

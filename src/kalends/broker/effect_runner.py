@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.effects import CoordinatorEffects, Errand
+from kalends.broker.coordination.phases import PATIENT_PHASES, QUIET_PHASES
 from kalends.broker.coordination.record.decision_record import (
     Ask,
     Assemble,
@@ -51,9 +52,6 @@ T = TypeVar("T")
 
 LOOK_AT_STORE_EVERY_S: Final = 0.25
 """Only while something is being written."""
-
-PATIENT_PHASES: Final = ("waiting", "holding", "asking")
-"""Nothing that is asked of the register stands between these and their next step."""
 
 TIMER_S_MIN: Final = 0.02
 """Deadlines are seconds long; one wake-up serves all that fall this close together."""
@@ -338,9 +336,7 @@ class EffectRunner:
             self.step(lambda: coordinator.advance(self._replica.moment()), goes_on=True)
 
     def _is_quiet(self) -> bool:
-        return all(
-            case.phase in ("held", "asking", "waiting") for case in self._replica.cases.values()
-        )
+        return all(case.phase in QUIET_PHASES for case in self._replica.cases.values())
 
     async def wait_until_quiet(self, wait_s: float) -> bool:
         """Whether nothing but holds and waits is left within `wait_s`."""

@@ -15,7 +15,7 @@ BUDGET: Final = {
     "agents": 7_030,
     "backends": 3_640,
     "batch": 13_790,
-    "broker": 20_590,
+    "broker": 20_580,
     "calendars": 4_670,
     "cli": 11_590,
     "client": 6_820,
@@ -26,7 +26,7 @@ BUDGET: Final = {
     "federation": 880,
     "machines": 1_020,
     "notices": 1_430,
-    "resource_servers": 19_380,
+    "resource_servers": 19_350,
     "rim": 480,  # Secrets of notices are read here, with the other secret files.
     "scheduling": 7_760,
     "servers": 930,  # Moved from the rooms whose machines it puts together.

@@ -55,7 +55,7 @@ class MachineRoom:
         prescribed: bool = False,
     ) -> None:
         """`watch` makes the calls of a policy of the owner's own."""
-        self._terms = terms
+        self._terms = self._made_for = terms
         self._watch = watch
         self.prescribed = prescribed
         """Whether every policy that is made now does what it has decided once, and nothing else."""
@@ -128,15 +128,20 @@ class MachineRoom:
         fit = self._empty.could_ever_fit
         return next((nodes for nodes in sizes if not fit(nodes, request.shape)), 0)
 
-    def check_switch(self, terms: Terms) -> None:
-        """Raise `InvalidInput` for terms that this machine cannot follow."""
-        policy_maker(terms.policy)
-        if (terms.machine, terms.handed_to) != (self._terms.machine, self._terms.handed_to):
-            raise InvalidInput(
-                f"the stored queue belongs to {self._terms.machine}, not to {terms.machine}",
-                where="machine",
-                remedy="let the jobs end, and start a new queue for the other machine",
-            )
+    def check_machine(self, terms: Terms) -> None:
+        """Raise `InvalidInput` for terms of another machine than the one that this was made for."""
+        made = self._made_for
+        if terms.handed_to != made.handed_to:
+            what = "batch system", made.handed_to or "this host", terms.handed_to or "this host"
+        elif not made.handed_to and terms.machine != made.machine:
+            what = "shape", made.machine, terms.machine
+        else:
+            return
+        raise InvalidInput(
+            f"the stored queue belongs to {what[1]}, not to {what[2]}",
+            where=what[0],
+            remedy="restore what it was, or give the changed machine another resource",
+        )
 
     @property
     def fault(self) -> str:

@@ -25,6 +25,7 @@ from kalends.batch.queue.submission import check_submission
 from kalends.core.errors import Conflict, InvalidInput, NotFound, StoreDamaged
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 
 GONE: Final = "the record of its end was removed"
@@ -46,7 +47,8 @@ class BatchQueue:
     `entries` are those that were stored, all of them in order; or all behind `known`, if there is a
     checkpoint. `now` is in whole seconds UTC everywhere, and counts as the last one where it lies before
     it: for a clock that was set back, time stands still until it has caught up. Without `terms` it only
-    follows. Raises `StoreDamaged` for entries that no queue can have made.
+    follows. Raises `StoreDamaged` for entries that no queue can have made, and `InvalidInput` for `terms` of
+    another machine than theirs.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class BatchQueue:
         self.follow(stored)
         self._prescribed_to = min(prescribed_to, self.number)
         if terms is not None and self.flow.configured != terms:
+            self.flow.room.check_machine(terms)
             self.record(f.TermsSet(terms), now)
         if terms is not None and self.flow.room.stands_in:
             self.record(f.Replanned(), now)
@@ -295,17 +298,12 @@ class BatchQueue:
         """Let nodes take jobs again. Raises `InvalidInput` as `drain` does."""
         self.record(f.NodesResumed(checked_nodes(nodes, self.flow.room.nodes)), now)
 
-    def set_terms(self, terms: f.Terms, now: int) -> None:
-        """Follow new terms of the owner, another policy among them. Raises `InvalidInput` if it cannot."""
-        self.flow.room.check_switch(terms)
-        self.record(f.TermsSet(terms), now)
-
     def set_policy(self, policy: str, now: int) -> None:
-        """Let another policy decide, until the owner sets other terms. Raises as `set_terms` does.
+        """Let another policy decide, until the owner sets other terms. Raises `InvalidInput`.
 
         One that was disabled decides again.
         """
-        self.flow.room.check_switch(structs.replace(self.flow.terms, policy=policy))
+        policy_maker(policy)
         if policy != self.flow.terms.policy:
             self.record(f.PolicySwitched(policy), now)
         elif self.fault:

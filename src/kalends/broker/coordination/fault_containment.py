@@ -85,7 +85,7 @@ class FaultContainment:
 
     def _begin(self) -> EffectCounts:
         self._table.at_work_on = ""
-        return self._outbox.mark()
+        return self._outbox.effects.mark()
 
     def _set_aside(self, rid: str, error: Exception, since: EffectCounts) -> None:
         """Forget the case of `rid`, and what was to be done for it `since`; others are as they were."""
@@ -95,9 +95,9 @@ class FaultContainment:
         self._outbox.alarm(f"request {rid} is set aside{left}: {error!r}")
         case = self._table.cases.get(rid)
         if case is None:
-            self._outbox.withdraw(rid, rid, (), since)
+            self._outbox.effects.withdraw(rid, rid, (), since)
             return
-        self._outbox.withdraw(rid, case.record.reservation, case.tickets, since)
+        self._outbox.effects.withdraw(rid, case.record.reservation, case.tickets, since)
         self._outbox.leave_unknown(case.tickets)
         case.tickets.clear()
         self._table.forget(case)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kalends.broker.coordination.effects import (
     CallResult,
     CoordinatorEffects,
-    EffectCounts,
     Errand,
     Happened,
     Send,
@@ -57,12 +56,3 @@ class CoordinatorOutbox:
     def leave_unknown(self, tickets: Iterable[int]) -> None:
         """Tell these callers that the outcome of their request is unknown."""
         self.effects.unknown.extend(tickets)
-
-    def mark(self) -> EffectCounts:
-        return self.effects.mark()
-
-    def withdraw(
-        self, rid: str, reservation: str, tickets: Collection[int], since: EffectCounts
-    ) -> None:
-        """Take back what was to be done for the request `rid` since a mark; the rest stays."""
-        self.effects.withdraw(rid, reservation, tickets, since)

@@ -34,6 +34,18 @@ Phase = Literal[
     "committing", "raising", "closing", "telling", "cancelling", "over",
 ]  # fmt: skip
 
+ASKED_PHASES: Final = ("touring", "bidding", "voting", "holding", "held", "asking", "preparing")
+"""An attempt is under way at sites."""
+
+OPEN_PHASES: Final = ("looking", "waiting", *ASKED_PHASES)
+"""Undecided, and no answer of the register is on its way that would tell of another owner."""
+
+PATIENT_PHASES: Final = ("waiting", "holding", "asking")
+"""Nothing that is asked of the register stands between these and their next step."""
+
+QUIET_PHASES: Final = ("held", "asking", "waiting")
+"""Only a hold or a wait is left."""
+
 PhaseEvent = Literal[
     "look", "tour", "solicit", "vote", "hold", "list", "keep", "ask", "lock", "decide", "retry", "failed",
     "released", "expired", "committed", "cancelled", "end",

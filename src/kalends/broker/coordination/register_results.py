@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from kalends.broker.coordination.attempts import Attempts
-from kalends.broker.coordination.parts import CoordinatorPart, Follower, PhaseOwner, after
-from kalends.broker.coordination.phases import Phase
+from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, after
+from kalends.broker.coordination.phases import OPEN_PHASES, Phase
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.decision_record import Record, Registered, Unreadable
 from kalends.broker.coordination.record.event_log import EventLog
@@ -17,7 +17,7 @@ from kalends.broker.coordination.record.views import problem_of
 from kalends.broker.coordination.search.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.search.waiting_lists import ListPlaces
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
+from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
 from kalends.broker.coordination.voting.negotiation import Negotiation
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
@@ -46,13 +46,8 @@ class RegisterResults:
 
     @property
     def part(self) -> CoordinatorPart:
-        of_cases: list[Follower] = [self.registered] * len(get_args(r.CaseOperation))
-        return CoordinatorPart(
-            follows=(
-                *zip(get_args(r.CaseOperation), of_cases, strict=True),
-                after(r.Recover, self._recovered),
-            ),
-        )
+        of_cases = (after(kind, self.registered) for kind in get_args(r.CaseOperation))
+        return CoordinatorPart(follows=(*of_cases, after(r.Recover, self._recovered)))
 
     def registered(self, op: r.CaseOperation, result: Registered, now: Moment) -> None:
         """Take the durable answer to what a case has asked for."""

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from kalends.broker.coordination.outbox import CoordinatorOutbox
+from kalends.broker.coordination.phases import OPEN_PHASES
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.decision_record import CaseOperation, Record
 from kalends.broker.coordination.record.views import problem_of, view_of
@@ -23,12 +24,6 @@ from kalends.core.requests import Request
 REQUEST_MS_MAX: Final = 60_000
 LISTED_S_MAX: Final = 366 * 86_400
 """A request without an end stands on waiting lists for a year."""
-
-OPEN_PHASES: Final = (
-    "looking", "touring", "bidding", "voting", "holding", "held", "asking", "waiting",
-    "preparing",
-)  # fmt: skip
-"""Undecided, and no answer of the register is on its way that would tell of another owner."""
 
 
 class TransactionTable:

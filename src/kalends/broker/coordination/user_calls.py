@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kalends.broker.coordination.agents.agent_dispatch import AgentDispatch, ClientWord
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.phases import NEXT_PHASE
+from kalends.broker.coordination.phases import NEXT_PHASE, OPEN_PHASES
 from kalends.broker.coordination.record import decision_notices
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.decision_record import Record, Spec
@@ -20,7 +20,7 @@ from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.record.refusal_errors import check_not_over, key_reused
 from kalends.broker.coordination.record.views import view_of
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
+from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.voting.decide_phase import DecidePhase
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.contract.notice_calls import ChangeByOthers

@@ -381,26 +381,6 @@ class SiteStore:
         self.write(connection, facts, at_ms)
         return results
 
-    def prune(self, keep_ms: int, now_ms: int) -> int:
-        """Remove old rows that are true no more, one transaction for each `PRUNE_ROWS_MAX` rows.
-
-        Returns how many were removed. Rows younger than `keep_ms` before `now_ms` stay.
-        """
-        removed = 0
-        self._pruned_seq = 0
-        while True:
-            connection = self.file.connection
-            connection.execute("begin immediate")
-            try:
-                step = self.prune_step(connection, now_ms - keep_ms)
-                connection.execute("commit")
-            except BaseException:
-                connection.rollback()
-                raise
-            if step is None:
-                return removed
-            removed += step
-
     def prune_step(self, connection: sqlite3.Connection, before_ms: int) -> int | None:
         """Remove what may go of the next rows; None when all rows were looked at (then it begins anew).
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -19,17 +18,9 @@ from kalends.core.limits import TEXT_MAX
 from kalends.resource_servers.participation.claims.claim_sets import Claim, SlotLack
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import (
-    REGISTER,
-    ParticipantOutbox,
-    remind_ms,
-)
+from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
-
-
-class _Repeat(NamedTuple):
-    due_ms: int
-    times: int
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeats
 
 
 @dataclass(eq=False)
@@ -41,7 +32,7 @@ class LossReports:
     outbox: ParticipantOutbox
     new_number: Callable[[], int]
     jitter: Callable[[], float]
-    _untold: dict[tuple[str, str], _Repeat] = field(init=False, default_factory=dict)
+    _untold: Repeats[tuple[str, str]] = field(init=False, default_factory=Repeats)
 
     @property
     def plug(self) -> Plug:
@@ -65,7 +56,7 @@ class LossReports:
         lack = SlotLack(self.new_number(), nodes, now.wall_s, why[:TEXT_MAX] if nodes else "")
         stake = self.stakes[rid]
         self.claims.keep_lacks(stake, {**stake.nodes_out, resource: lack})
-        self._untold[rid, resource] = _Repeat(now.monotonic_ms, 0)
+        self._untold[rid, resource] = AT_ONCE
         self._remind(rid, resource, now)
 
     def noted(self, noted: m.LossNoted) -> None:
@@ -86,17 +77,15 @@ class LossReports:
             self._tell(rid, resource, now)
 
     def advance(self, now: Moment) -> None:
-        due = [key for key, each in self._untold.items() if each.due_ms <= now.monotonic_ms]
-        for rid, resource in due:
+        for rid, resource in self._untold.due(now):
             self._remind(rid, resource, now)
 
     def next_deadline_ms(self) -> int | None:
-        return min((each.due_ms for each in self._untold.values()), default=None)
+        return self._untold.next_deadline_ms()
 
     def _remind(self, rid: str, resource: str, now: Moment) -> None:
-        times = self._untold.get((rid, resource), _Repeat(0, 0)).times
-        due_ms = now.monotonic_ms + remind_ms(times, self.jitter)
-        self._untold[rid, resource] = _Repeat(due_ms, times + 1)
+        turn = self._untold.get((rid, resource), AT_ONCE)
+        self._untold[rid, resource] = turn.reminded(now, self.jitter())
         self._tell(rid, resource, now)
 
     def _tell(self, rid: str, resource: str, now: Moment) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from kalends.contract import messages as m
@@ -19,15 +18,6 @@ from kalends.resource_servers.participation.effects import (
 
 REGISTER: Final = "register:"
 """Where to send what is for whichever replica looks after a reservation: this, and its register."""
-
-REMIND_AFTER_MS: Final = 10_000
-REMIND_EVERY_MS_MAX: Final = 60_000
-
-
-def remind_ms(times: int, jitter: Callable[[], float]) -> int:
-    """Return the wait before a message without an answer is sent again, after `times` repeats."""
-    every_ms = min(REMIND_AFTER_MS << min(times, 8), REMIND_EVERY_MS_MAX)
-    return int(every_ms * (1 + 0.2 * jitter()))
 
 
 class ParticipantOutbox:

@@ -77,7 +77,7 @@ class Views:
         if query.needs and not query.replaces:
             window = Interval(want.start, min(want.end, wall_s + calendar.info.horizon_s))
             amounts = {need.units for need in query.needs}
-            caps = book.caps(
+            caps = book.usage.caps(
                 query.principal, want.resource, window, query.length_s, amounts, wall_s
             )
         steps, until = calendar.free_steps(

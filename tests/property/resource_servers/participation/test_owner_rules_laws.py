@@ -318,20 +318,20 @@ def test_usage_is_the_sum_over_all_claims_whatever_happens_and_after_a_restart(
             for claim in each.claims:
                 claim.state = states[each.rid]  # type: ignore[assignment]  # one of the three
         site.check()
-        assert site.usage() == twin(standing, states)
+        assert site.usage.accounts() == twin(standing, states)
         effort.steps["accounts of usage"] += 1
     reclaimed = Interval(begin, begin + DAY)
     site.calendars[RESOURCES[0]].rules.blackouts.reclaim("k", *reclaimed, "a new magnet")
     for limits, expected in ((Limits(), Counter()), (LIMITS, twin(standing, states))):
         site.take_rules(book(limits=limits).calendars)
         site.check()
-        assert site.usage() == expected, "what is booked counts against changed limits"
+        assert site.usage.accounts() == expected, "what is booked counts against changed limits"
         assert site.calendars[RESOURCES[0]].rules.blackouts.open_between(*reclaimed) == []
     durable = [stake for name, stake in standing.items() if states[name] != "held"]
     kept = {stake.rid for stake in durable}
     again = book(2_000_000)
     again.restore(durable)
-    assert again.usage() == twin(
+    assert again.usage.accounts() == twin(
         {n: s for n, s in standing.items() if n in kept}, {n: states[n] for n in kept}
     )
 

@@ -34,7 +34,7 @@ def cancelled(site: Site, number: int) -> None:
 
 def weeks_used(site: Site) -> int:
     """Return the unit-minutes that count against shares."""
-    return sum(site.participant.book.usage().values()) // MINUTE
+    return sum(site.participant.book.usage.accounts().values()) // MINUTE
 
 
 slots = st.lists(

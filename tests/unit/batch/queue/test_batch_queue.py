@@ -302,7 +302,7 @@ def test_jobs_are_charged_by_use_and_class_to_the_second_and_not_for_what_was_lo
     assert charged(f.JobEnding(kind="killed")) == 2 * 7 * 10
     for kind in ("lost", "node-failed", "not-started"):
         assert charged(f.JobEnding(kind=kind)) == 0
-    room.queue.set_terms(f.Terms(machine="pool:4", tariff={"normal": 1}), room.now)
+    room.queue.record(f.TermsSet(f.Terms(machine="pool:4", tariff={"normal": 1})), room.now)
     assert charged(DONE) == 2 * 7
 
 
@@ -741,6 +741,18 @@ def test_what_a_policy_of_the_owners_own_has_decided_is_stored_and_read_again() 
     assert isinstance(fact, f.Decided)
     assert fact.passes == ((f.Allotment(1, 3),),)
     assert f.decode_fact(f.encode_fact(fact)) == fact
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"machine": "pool:8"}, {"machine": "pool:2"}, {"machine": "pool:4", "handed_to": "it"}],
+)
+def test_a_queue_does_not_go_on_with_another_machine(other: dict[str, str]) -> None:
+    stored = [f.JournalEntry(1, 1_000, f.TermsSet(f.Terms(machine="pool:4")))]
+    with pytest.raises(InvalidInput, match="the stored queue belongs to"):
+        BatchQueue("lab/box", f.Terms(**other), 2_000, stored)
+    again = BatchQueue("lab/box", f.Terms(machine="pool:4", no_show_s=5), 2_000, stored)
+    assert again.flow.terms.no_show_s == 5
 
 
 def test_a_journal_that_no_policy_can_have_made_is_told_as_damaged() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from tests.unit.batch.queue.test_batch_queue import ANN, Room
 
+from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.offers import PlaceOffers, are_soft
 from kalends.batch.queue.queue import BatchQueue
@@ -87,7 +88,7 @@ def test_a_job_that_is_still_there_beyond_the_time_for_its_end_is_late() -> None
 def test_jobs_that_were_submitted_before_the_owner_changed_that_time_keep_theirs() -> None:
     room = OfferRoom()
     before = room.submit(nodes=4, limit_s=60)
-    room.queue.set_terms(structs.replace(room.terms, ending_s=15), room.now)
+    room.queue.record(f.TermsSet(structs.replace(room.terms, ending_s=15)), room.now)
     after = room.submit(nodes=4, limit_s=60)
     last = room.submit(nodes=4, limit_s=60)
     assert [room.offers.start_by(each) - room.now for each in (before, after, last)] == [0, 60, 135]

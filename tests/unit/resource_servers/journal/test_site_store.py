@@ -144,11 +144,25 @@ def test_a_transaction_that_fails_stores_nothing_and_the_next_one_works(store: S
     store.check()
 
 
+def pruned(store: SiteStore, before_ms: int) -> list[int]:
+    """Prune as the server does; return how many rows went in each step."""
+    connection = store.file.connection
+    removed = []
+    while True:
+        connection.execute("begin")
+        (step,) = store.carry_out(connection, [Prune(before_ms)], 100)
+        connection.execute("commit")
+        if step is None:
+            return removed
+        removed.append(step)
+        store.check()
+
+
 def test_pruning_keeps_what_is_true_and_what_is_young(store: SiteStore) -> None:
     store.apply([fact(0), fact(1), fact(2)], 1_000)
     store.apply([fact(0, "locked"), StakeDropped(rid(1))], 2_000)
     store.apply([fact(2, "locked")], 9_000)
-    assert store.prune(keep_ms=5_000, now_ms=10_000) == 4
+    assert pruned(store, 5_000) == [4]
     rows = store.file.connection.execute("select rid, at_ms from journal order by seq").fetchall()
     assert rows == [(rid(0), 2_000), (rid(2), 9_000)]
     store.check()
@@ -160,16 +174,7 @@ def test_pruning_goes_through_all_rows_in_bounded_steps(
     monkeypatch.setattr("kalends.resource_servers.journal.site_store.PRUNE_ROWS_MAX", 7)
     for at_ms in range(10):
         store.apply([fact(number) for number in range(5)], at_ms)
-    connection = store.file.connection
-    removed = []
-    while True:
-        connection.execute("begin")
-        (step,) = store.carry_out(connection, [Prune(100)], 100)
-        connection.execute("commit")
-        if step is None:
-            break
-        removed.append(step)
-        store.check()
+    removed = pruned(store, 100)
     assert sum(removed) == 45
     assert max(removed) <= 7
     assert len(by_rid(store)) == 5
@@ -180,7 +185,7 @@ def test_a_clock_that_was_set_back_makes_pruning_stop_early_and_harms_nothing(
 ) -> None:
     store.apply([fact(0)], 9_000)
     store.apply([StakeDropped(rid(0))], 1_000)
-    assert store.prune(keep_ms=0, now_ms=5_000) == 0
+    assert not pruned(store, 5_000)
     store.check()
     assert by_rid(store) == {}
 

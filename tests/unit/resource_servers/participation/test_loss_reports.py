@@ -6,12 +6,9 @@ from tests.protocol_support import DAY, HERE, T0, Site, rid, secret_of
 from tests.unit.resource_servers.participation.test_part_reports import POOL, locked
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.outbox import (
-    REGISTER,
-    REMIND_AFTER_MS,
-    REMIND_EVERY_MS_MAX,
-)
+from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.reclaims.reclaims import OutOfService
+from kalends.resource_servers.participation.repeats import REMIND_AFTER_MS, REMIND_EVERY_MS_MAX
 
 
 def look(site: Site, nodes: int, why: str = "a node is out of service: fan") -> list[m.SlotLoss]:

@@ -23,8 +23,9 @@ from kalends.core.jobs import JobRequest
 from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.effects import StartWord
-from kalends.resource_servers.participation.outbox import REGISTER, REMIND_AFTER_MS
+from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.placed_jobs.start_questions import ASK_AGAIN_MS
+from kalends.resource_servers.participation.repeats import REMIND_AFTER_MS
 
 POOL = f"{HERE}/pool"
 JOB = JobRequest(machine="", limit_s=60, command=("true",))

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, on
+from kalends.broker.coordination.phases import ASKED_PHASES
 from kalends.broker.coordination.record import decision_notices
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.event_log import EventLog
@@ -190,8 +191,7 @@ class Negotiation:
 
     def stale(self, site: str, stale: m.Stale, now: Moment) -> None:
         """A site that takes part knows of a later attempt: look whether ours is the one that counts."""
-        phases = ("touring", "bidding", "voting", "holding", "held", "asking", "preparing")
-        case = self.table.live(stale.rid, stale.att, phases)
+        case = self.table.live(stale.rid, stale.att, ASKED_PHASES)
         if case is not None and site in case.parts:
             case.stale.add(site)
             self.table.write(case, r.Read(stale.rid))
@@ -300,6 +300,8 @@ class Negotiation:
             case.record.owners = structs.replace(case.record.owners, approve=False)
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
+                if any(each.code != RefusalCode.HELD for each in refusals):
+                    tries.look_first = not case.record.held_until_ms
                 why = "a site did not answer" if silent else "lost the race"
                 detail = f"{why}; trying the same slots again"
                 self.prepare.give_up_attempt(case, detail, refusals, now)
@@ -328,9 +330,6 @@ class Negotiation:
         patience = case.record.spec.patience
         if patience == "none" or not codes or case.tries.rounds >= PATIENT_ROUNDS_MAX:
             return False
-        if codes == {RefusalCode.HELD}:
-            return True
-        case.tries.look_first = not case.record.held_until_ms
         if codes <= {RefusalCode.HELD, RefusalCode.SITE_DOWN}:
             return True
         return (

@@ -18,7 +18,6 @@ from typing import Final, Literal
 from sortedcontainers import SortedList
 
 from kalends.calendars import Booking, KeptSlots, ResourceCalendar, State, unknown_resource
-from kalends.calendars.profiles import Step
 from kalends.contract.messages import Want
 from kalends.core.errors import Conflict, InvalidInput, Refusal
 from kalends.core.identifiers import machine_of, queue_of
@@ -46,7 +45,7 @@ from kalends.resource_servers.participation.claims.smaller_resources import (
     too_small,
 )
 from kalends.resource_servers.participation.claims.transitions import ClaimState
-from kalends.resource_servers.participation.claims.usage import Account, Usage
+from kalends.resource_servers.participation.claims.usage import Usage
 
 BOOKED: Final[frozenset[ClaimState]] = frozenset({"held", "intended", "prepared", "locked"})
 """States in which claims are on the calendars."""
@@ -69,7 +68,7 @@ class ClaimTable:
         self._counts: Counter[tuple[str, State]] = Counter()
         self._totals: Counter[State] = Counter()
         self._counted: dict[str, tuple[str, State, int]] = {}
-        self._usage = Usage(self.calendars)
+        self.usage = Usage(self.calendars)
         self._expires_ms: dict[str, int] = {}
         self._expiries = SortedList()
         """``(expires_ms, rid)`` of every stake that runs out."""
@@ -145,15 +144,15 @@ class ClaimTable:
                 self.calendars[name].retire()
         for rid in self._placed if self._spent else ():
             self._placed[rid] = self._unspent(self._placed[rid])
-        self._usage = Usage(self.calendars)
+        self.usage = Usage(self.calendars)
         for stake, _, (_, state, _) in self._booked():
-            self._usage.note(stake, state, self._counted_already(stake))
+            self.usage.note(stake, state, self._counted_already(stake))
         for stake in self._used():
-            self._usage.note_used(stake)
+            self.usage.note_used(stake)
 
     def _used(self) -> Iterator[Stake]:
         """Yield what is not booked any more, and was used in part; none where no limit counts it."""
-        every = self.stakes.every() if self._usage.counts else ()
+        every = self.stakes.every() if self.usage.counts else ()
         return (stake for stake in every if stake.used)
 
     def _load(
@@ -172,12 +171,12 @@ class ClaimTable:
         for user, number in restored.locked.items():
             self._counts[user, "locked"] += number
             self._totals["locked"] += number
-        if self._usage.counts:
+        if self.usage.counts:
             for stake in self.stakes.resting():
                 if stake.has("locked"):
-                    self._usage.note(stake, "locked", ())
+                    self.usage.note(stake, "locked", ())
                 elif stake.used:
-                    self._usage.note_used(stake)
+                    self.usage.note_used(stake)
         for resource, together in by_resource.items():
             self._load_one(resource, together, now_s)
         for rid, placed in self._placed.items():
@@ -237,7 +236,7 @@ class ClaimTable:
             if refusal is not None:
                 found.append(refusal)
         if not found and ("hold" in actions or rid) and (beyond or not standing):
-            found = self._usage.refusals(principal, wants, wall_s, standing, rid)
+            found = self.usage.refusals(principal, wants, wall_s, standing, rid)
         return found
 
     def lies_within(self, wants: Sequence[Want], replaces: str) -> bool:
@@ -248,26 +247,6 @@ class ClaimTable:
     def _beyond(self, wants: Sequence[Want], standing: Sequence[Claim]) -> list[Piece]:
         claims = [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
         return pieces_beyond(claims, standing)
-
-    def counted_until(self, rid: str) -> int:
-        """As `Usage.counted_until`: until when a limit needs what is known of `rid`."""
-        return self._usage.counted_until(rid)
-
-    def note_used(self, stake: Stake) -> None:
-        """Count what was used of `stake`, which has left the calendars."""
-        self._usage.note_used(stake)
-
-    def caps(
-        self,
-        principal: Principal,
-        resource: str,
-        window: Interval,
-        length_s: int,
-        amounts: Collection[int],
-        wall_s: int,
-    ) -> list[list[Step]]:
-        """As `Usage.caps`: what the limits on amounts leave for one more booking."""
-        return self._usage.caps(principal, resource, window, length_s, amounts, wall_s)
 
     def busy(
         self, principal: Principal, claims: Sequence[Claim], resource: str, wall_s: int
@@ -291,12 +270,8 @@ class ClaimTable:
 
     def rules_for(self, principal: Principal, resource: str, wall_s: int) -> tuple[str, ...]:
         """Return every rule of `resource` that holds for `principal` in words, and how much of it is used."""
-        used = self._usage.described(principal, resource, wall_s)
+        used = self.usage.described(principal, resource, wall_s)
         return (*self.calendars[resource].rules_for(principal), *used)
-
-    def usage(self) -> Counter[Account]:
-        """Usage that counts against limits, by account."""
-        return self._usage.accounts()
 
     def booked(self, rids: Iterable[str]) -> list[Claim]:
         """Return what is booked for these requests, piece by piece."""
@@ -491,7 +466,7 @@ class ClaimTable:
             if not any((each.resource, each.hold_id) in self._spent for each in stake.claims):
                 self._check_amounts(stake, placed)
             counts[user, kind] += number
-        self._usage.check(
+        self.usage.check(
             (
                 (stake, kind, self._counted_already(stake))
                 for stake, _, (_, kind, _) in self._booked()
@@ -587,10 +562,10 @@ class ClaimTable:
         self._counted[stake.rid] = (user, state, number)
         self._counts[user, state] += number
         self._totals[state] += number
-        self._usage.note(stake, state, self._counted_already(stake))
+        self.usage.note(stake, state, self._counted_already(stake))
 
     def _uncount(self, stake: Stake) -> None:
-        self._usage.drop(stake.rid)
+        self.usage.drop(stake.rid)
         if stake.rid in self._counted:
             user, state, number = self._counted.pop(stake.rid)
             self._totals[state] -= number

@@ -266,7 +266,7 @@ class Claims:
     def _keep_used(self, stake: Stake, now_s: int, instead: Sequence[Claim] = ()) -> None:
         pieces = passed_of(stake.claims, now_s, instead)
         stake.used = tuple(m.Want(*piece) for piece in pieces)
-        self.book.note_used(stake)
+        self.book.usage.note_used(stake)
 
     def prove(self, stake: Stake, proofs: dict[str, str], warrant: str) -> None:
         """Keep the proofs of a commit; stored with it, or now if it is already known."""

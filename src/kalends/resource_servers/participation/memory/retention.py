@@ -32,6 +32,7 @@ from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, S
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 from kalends.resource_servers.participation.sockets import Queues
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -75,8 +76,8 @@ class Retention:
     """No claim that ends by then is taken any more (UTC seconds)."""
     passed: InitVar[TimePassed]
     now: InitVar[Moment]
-    _asked: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
-    """For commits that may be asked about: when their brokers are asked next, and how often they were."""
+    _asked: dict[str, Repeat] = field(init=False, default_factory=dict)
+    """The commits that may be asked about."""
     _clocks_heard: dict[str, int] = field(init=False, default_factory=dict)
     """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
     _lingering: dict[str, None] = field(init=False, default_factory=dict)
@@ -149,7 +150,9 @@ class Retention:
             stake = self.book.stakes.peek(rid)
             if stake is None:
                 continue
-            needed_until = max(stake.ends_at, self.book.counted_until(rid) - self.keep_after_end_s)
+            needed_until = max(
+                stake.ends_at, self.book.usage.counted_until(rid) - self.keep_after_end_s
+            )
             if needed_until > limit_s:
                 self.book.stakes.endings.add(rid, needed_until)
                 continue
@@ -199,21 +202,21 @@ class Retention:
 
     def ask_whether_done(self, waiting: list[Stake], now: Moment) -> None:
         """Ask brokers about commits without a Forget: have all sites locked?"""
-        due = [stake for stake in waiting if self._asked_next(stake)[0] <= now.monotonic_ms]
+        due = [stake for stake in waiting if self._turn_of(stake).is_due(now)]
         due = due[: ASKED_MAX - self._asked_now]
         self._asked_now += len(due)
         for stake in due:
-            _, count = self._asked_next(stake)
-            every_ms = min(COLLECT_EVERY_MS << min(count + 1, 20), ASK_EVERY_MS_MAX)
-            due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
-            self._asked[stake.rid] = (due_ms, count + 1)
+            turn = self._turn_of(stake)
+            self._asked[stake.rid] = turn.next(
+                now, self.jitter(), 2 * COLLECT_EVERY_MS, ASK_EVERY_MS_MAX
+            )
             inquire = m.Inquire(
                 rid=stake.rid, att=stake.att, site=self.here.name, secret=stake.secret
             )
-            self.outbox.send(stake.coords[count % len(stake.coords)], inquire)
+            self.outbox.send(stake.coords[turn.times % len(stake.coords)], inquire)
 
-    def _asked_next(self, stake: Stake) -> tuple[int, int]:
-        return self._asked.get(stake.rid, (0, 0))
+    def _turn_of(self, stake: Stake) -> Repeat:
+        return self._asked.get(stake.rid, AT_ONCE)
 
     def _close_time(self, horizon_s: int) -> None:
         if horizon_s != self.horizon_s:

@@ -15,6 +15,7 @@ from kalends.contract.calls import PlacedEnd
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 
 SAY_AGAIN_MS: Final = 1_000
 SAY_AGAIN_MS_MAX: Final = 900_000
@@ -31,14 +32,13 @@ class EndReports:
     outbox: ParticipantOutbox
     jitter: Callable[[], float]
     _untold: dict[str, PlacedEnd] = field(init=False, default_factory=dict)
-    _due_ms: int = field(init=False, default=0)
-    """When all are told again (monotonic)."""
-    _every_ms: int = field(init=False, default=SAY_AGAIN_MS)
+    _turn: Repeat = field(init=False, default=AT_ONCE)
+    """When all are told again."""
 
     def ended(self, rid: str, end: PlacedEnd, now: Moment) -> None:
         """The job of the request has ended."""
         if not self._untold:
-            self._rest(SAY_AGAIN_MS, now)
+            self._rest(AT_ONCE, now)
         self._untold[rid] = end
         if len(self._untold) > UNTOLD_MAX:
             del self._untold[next(iter(self._untold))]
@@ -55,17 +55,16 @@ class EndReports:
                 self._say(rid)
 
     def advance(self, now: Moment) -> None:
-        if self._untold and self._due_ms <= now.monotonic_ms:
-            self._rest(self._every_ms, now)
+        if self._untold and self._turn.is_due(now):
+            self._rest(self._turn, now)
             for rid in [*self._untold]:
                 self._say(rid)
 
     def next_deadline_ms(self) -> int | None:
-        return self._due_ms if self._untold else None
+        return self._turn.due_ms if self._untold else None
 
-    def _rest(self, every_ms: int, now: Moment) -> None:
-        self._due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
-        self._every_ms = min(2 * every_ms, SAY_AGAIN_MS_MAX)
+    def _rest(self, turn: Repeat, now: Moment) -> None:
+        self._turn = turn.next(now, self.jitter(), SAY_AGAIN_MS, SAY_AGAIN_MS_MAX)
 
     def _say(self, rid: str) -> None:
         stake, end = self.stakes.peek(rid), self._untold[rid]

@@ -17,7 +17,8 @@ from kalends.core.intervals import Moment
 from kalends.core.limits import TEXT_MAX
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox, remind_ms
+from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 
 PARTS_MAX: Final = 10_000
 
@@ -25,15 +26,14 @@ PARTS_MAX: Final = 10_000
 class _PartState(NamedTuple):
     """The job of a part, 0 if there is none; `why` it has failed, or when it ended well (seconds UTC).
 
-    Either is said again at `due_ms` (monotonic). Its program began at `began_at` (seconds UTC; 0: not yet).
+    Either is said again at the next `turn`. Its program began at `began_at` (seconds UTC; 0: not yet).
     """
 
     job: int
     began_at: int = 0
     why: str = ""
     ended_at: int = 0
-    due_ms: int = 0
-    times: int = 0
+    turn: Repeat = AT_ONCE
 
     @property
     def is_over(self) -> bool:
@@ -100,22 +100,19 @@ class PartReports:
             self._tell(rid, machine)
 
     def advance(self, now: Moment) -> None:
-        due = [
-            key
-            for key, each in self._parts.items()
-            if each.is_over and each.due_ms <= now.monotonic_ms
-        ]
+        due = [key for key, each in self._parts.items() if each.is_over and each.turn.is_due(now)]
         for rid, machine in due:
             self._remind(rid, machine, now)
 
     def next_deadline_ms(self) -> int | None:
-        return min((each.due_ms for each in self._parts.values() if each.is_over), default=None)
+        return min(
+            (each.turn.due_ms for each in self._parts.values() if each.is_over), default=None
+        )
 
     def _remind(self, rid: str, machine: str, now: Moment) -> None:
         if self._tell(rid, machine):
             part = self._parts[rid, machine]
-            due_ms = now.monotonic_ms + remind_ms(part.times, self.jitter)
-            self._parts[rid, machine] = part._replace(due_ms=due_ms, times=part.times + 1)
+            self._parts[rid, machine] = part._replace(turn=part.turn.reminded(now, self.jitter()))
 
     def _tell(self, rid: str, machine: str) -> bool:
         """Tell it to all brokers of the register; what is locked here no more is forgotten."""

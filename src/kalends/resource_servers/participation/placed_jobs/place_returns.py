@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from kalends.contract import messages as m
 from kalends.core.identifiers import machine_of
@@ -20,6 +20,7 @@ from kalends.resource_servers.participation.claims.claim_sets import Claim, Stak
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
 from kalends.resource_servers.participation.placed_jobs.places import locked_places
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat, Repeats
 
 ASK_AGAIN_MS: Final = 60_000
 ASK_AGAIN_MS_MAX: Final = 3_600_000
@@ -27,20 +28,6 @@ ASK_AGAIN_MS_MAX: Final = 3_600_000
 
 DRAINED: Final = "its site is drained"
 NODES_LOST: Final = "it has lost its nodes, and waits there again"
-
-
-class _Turn(NamedTuple):
-    """When it is asked next (monotonic; 0: at once), and how much later again, at least."""
-
-    due_ms: int = 0
-    every_ms: int = ASK_AGAIN_MS
-
-    def next(self, now: Moment, jitter: float) -> _Turn:
-        due_ms = now.monotonic_ms + int(self.every_ms * (1 + 0.2 * jitter))
-        return _Turn(due_ms, min(2 * self.every_ms, ASK_AGAIN_MS_MAX))
-
-
-_AT_ONCE: Final = _Turn()
 
 
 @dataclass(eq=False)
@@ -51,32 +38,35 @@ class PlaceReturns:
     admission: Admission
     outbox: ParticipantOutbox
     jitter: Callable[[], float]
-    _of_all: _Turn = field(init=False, default=_AT_ONCE)
-    _waiting: dict[str, _Turn] = field(init=False, default_factory=dict)
+    _of_all: Repeat = field(init=False, default=AT_ONCE)
+    _waiting: Repeats[str] = field(init=False, default_factory=Repeats)
     """Requests whose jobs have lost their nodes, and have no others here yet."""
 
     def note(self, rid: str, *, waits_again: bool) -> None:
         """Note whether the job of a request has lost its nodes and waits, or has others, or is over."""
         if waits_again:
-            self._waiting.setdefault(rid, _AT_ONCE)
+            self._waiting.setdefault(rid, AT_ONCE)
         else:
             self._waiting.pop(rid, None)
 
     def advance(self, now: Moment) -> None:
         if not self.admission.draining:
-            self._of_all = _AT_ONCE
-            for rid in [rid for rid, turn in self._waiting.items() if _is_due(turn, now)]:
-                self._waiting[rid] = self._waiting[rid].next(now, self.jitter())
+            self._of_all = AT_ONCE
+            for rid in self._waiting.due(now):
+                self._waiting[rid] = self._next(self._waiting[rid], now)
                 self._ask_for(rid)
-        elif _is_due(self._of_all, now):
-            self._of_all = self._of_all.next(now, self.jitter())
+        elif self._of_all.is_due(now):
+            self._of_all = self._next(self._of_all, now)
             for stake, claim in locked_places(self.book):
                 self._ask_back(stake, claim, DRAINED)
 
     def next_deadline_ms(self) -> int | None:
         if self.admission.draining:
             return self._of_all.due_ms
-        return min((turn.due_ms for turn in self._waiting.values()), default=None)
+        return self._waiting.next_deadline_ms()
+
+    def _next(self, turn: Repeat, now: Moment) -> Repeat:
+        return turn.next(now, self.jitter(), ASK_AGAIN_MS, ASK_AGAIN_MS_MAX)
 
     def _ask_for(self, rid: str) -> None:
         stake = self.book.stakes.get(rid)
@@ -90,7 +80,3 @@ class PlaceReturns:
             end=claim.end, reason=why,
         )  # fmt: skip
         self.outbox.send(f"{REGISTER}{stake.register}", reclaim)
-
-
-def _is_due(turn: _Turn, now: Moment) -> bool:
-    return turn.due_ms <= now.monotonic_ms

@@ -18,6 +18,7 @@ from kalends.core.steps import StepPart
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.outbox import REGISTER, ParticipantOutbox
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat
 from kalends.resource_servers.participation.this_site import ThisSite
 
 ASK_AGAIN_MS: Final = 500
@@ -25,11 +26,9 @@ ASK_AGAIN_MS_MAX: Final = 15_000
 
 
 class _Question(NamedTuple):
-    times: int
-    due_ms: int
-    """When it is asked again (monotonic)."""
-    parts: tuple[StepPart, ...] = ()
-    gives_up: bool = False
+    turn: Repeat
+    parts: tuple[StepPart, ...]
+    gives_up: bool
 
 
 @dataclass(eq=False)
@@ -52,7 +51,7 @@ class StartQuestions:
         """
         known = self._asked.get(rid)
         if known is None or (known.parts, known.gives_up) != (parts, gives_up):
-            self._asked[rid] = _Question(0, now.monotonic_ms, parts, gives_up)
+            self._asked[rid] = _Question(AT_ONCE, parts, gives_up)
             self._ask(rid, now)
 
     def ready(self, ready: m.ReadyAsk, now: Moment) -> None:
@@ -61,7 +60,7 @@ class StartQuestions:
         if stake is None or stake.att != ready.att or known is None:
             return
         if known.parts and not known.gives_up:
-            self._asked[ready.rid] = known._replace(times=0)
+            self._asked[ready.rid] = known._replace(turn=AT_ONCE)
             self._ask(ready.rid, now, ready.question)
 
     def said(self, says: m.StartSays) -> None:
@@ -79,15 +78,15 @@ class StartQuestions:
             self._ask(rid, now)
 
     def advance(self, now: Moment) -> None:
-        for rid in [rid for rid, each in self._asked.items() if each.due_ms <= now.monotonic_ms]:
+        for rid in [rid for rid, each in self._asked.items() if each.turn.is_due(now)]:
             self._ask(rid, now)
 
     def next_deadline_ms(self) -> int | None:
-        return min((each.due_ms for each in self._asked.values()), default=None)
+        return min((each.turn.due_ms for each in self._asked.values()), default=None)
 
     def _ask(self, rid: str, now: Moment, question: int = 0) -> None:
         stake, asked = self.stakes.get(rid), self._asked[rid]
-        times, parts = asked.times, asked.parts
+        times, parts = asked.turn.times, asked.parts
         if stake is None or not stake.has("locked"):
             del self._asked[rid]
             self.outbox.start(StartWord(rid, "over", ""))
@@ -99,6 +98,5 @@ class StartQuestions:
         self.outbox.send(f"{REGISTER}{stake.register}", ask)
         if times and stake.coords and not parts:  # Which may be too long to be posted there.
             self.outbox.send(stake.coords[times % len(stake.coords)], ask)
-        later_ms = min(ASK_AGAIN_MS << min(times, 8), ASK_AGAIN_MS_MAX)
-        due_ms = now.monotonic_ms + int(later_ms * (1 + 0.2 * self.jitter()))
-        self._asked[rid] = asked._replace(times=times + 1, due_ms=due_ms)
+        turn = asked.turn.next(now, self.jitter(), ASK_AGAIN_MS, ASK_AGAIN_MS_MAX)
+        self._asked[rid] = asked._replace(turn=turn)

@@ -23,7 +23,7 @@ from kalends.resource_servers.participation.claims.kept_room import KeptRoom
 from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.kernel import Ground
-from kalends.resource_servers.participation.outbox import REGISTER, remind_ms
+from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.parts import Plug, Tier
 from kalends.resource_servers.participation.reclaims.moved_reservations import MovedReservations
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom, OwnersShare
@@ -39,6 +39,7 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
     Reclaimed,
     stored_reclaim,
 )
+from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat, Repeats
 from kalends.resource_servers.participation.sockets import Unkept
 
 RECLAIMS_MAX: Final = 1_000
@@ -57,8 +58,8 @@ class ReclaimReminders:
         self._choice = ReclaimChoice(book, self.room)
         self._moved = MovedReservations(book)
         self._reclaims: dict[str, Reclaimed] = {}
-        self._reminders: dict[str, tuple[int, int]] = {}
-        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
+        self._reminders = Repeats[str]()
+        """For each reclaim, when its brokers are asked."""
 
     @property
     def plugs(self) -> tuple[Plug, ...]:
@@ -72,7 +73,7 @@ class ReclaimReminders:
         for reclaimed in reclaims:
             if reclaimed.resource in self.book.calendars:
                 self._close_for(reclaimed)
-                self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
+                self._reminders[reclaimed.key] = Repeat(now.monotonic_ms)
                 guard = self._ground.guard
                 if reclaimed.grant and not guard.resume(reclaimed.grant, reclaimed.reason, now):
                     self._drop_reclaim(reclaimed)
@@ -110,7 +111,7 @@ class ReclaimReminders:
         self._close_for(reclaimed)
         self.book.note_closed((body.resource, body.start, body.end))
         self._outbox.store(stored_reclaim(reclaimed))
-        self._ask_back(reclaimed, now, 0)
+        self._ask_back(reclaimed, now)
         return self._view(self._reclaims[body.key])
 
     def _foreseen(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
@@ -159,7 +160,7 @@ class ReclaimReminders:
         )  # fmt: skip
         self._close_for(reclaimed)
         self._outbox.store(stored_reclaim(reclaimed))
-        self._ask_back(reclaimed, now, 0)
+        self._ask_back(reclaimed, now)
         return True
 
     def keep(self, number: int) -> None:
@@ -205,7 +206,7 @@ class ReclaimReminders:
             self.room.give_up(key)
         self._close_for(made)
         self._outbox.store(stored_reclaim(made))
-        self._ask_back(made, now, 0)
+        self._ask_back(made, now)
 
     def given_up(self, rid: str) -> list[Piece]:
         """Return the room of the reservation `rid` that is of no use to it any more.
@@ -279,20 +280,20 @@ class ReclaimReminders:
     def remind_all(self, now: Moment) -> None:
         """Remind all brokers at once: one has just opened a session."""
         for key, reclaimed in list(self._reclaims.items()):
-            self._ask_back(reclaimed, now, self._reminders[key][1])
+            self._ask_back(reclaimed, now, self._reminders[key])
 
     def advance(self, now: Moment) -> None:
-        for key, (due_ms, count) in list(self._reminders.items()):
+        for key, turn in list(self._reminders.items()):
             reclaimed = self._reclaims[key]
             if reclaimed.end < self._ground.retention.over_s(now):
                 self._drop_reclaim(reclaimed)
-            elif due_ms <= now.monotonic_ms:
-                self._ask_back(reclaimed, now, count)
+            elif turn.is_due(now):
+                self._ask_back(reclaimed, now, turn)
 
     def next_deadline_ms(self) -> int | None:
-        return min((due_ms for due_ms, _ in self._reminders.values()), default=None)
+        return self._reminders.next_deadline_ms()
 
-    def _ask_back(self, reclaimed: Reclaimed, now: Moment, count: int) -> None:
+    def _ask_back(self, reclaimed: Reclaimed, now: Moment, turn: Repeat = AT_ONCE) -> None:
         """Ask for all that is locked there and is to go; who is asked first time is noted durably."""
         asked = [
             stake
@@ -305,8 +306,7 @@ class ReclaimReminders:
             self._outbox.store(stored_reclaim(reclaimed))
         for stake in asked:
             self._outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
-        due_ms = now.monotonic_ms + remind_ms(count, self._ground.base.jitter)
-        self._reminders[reclaimed.key] = (due_ms, count + 1)
+        self._reminders[reclaimed.key] = turn.reminded(now, self._ground.base.jitter())
 
     def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
         """Ask as soon as time passes for what was promised when its time was reclaimed.
@@ -319,10 +319,10 @@ class ReclaimReminders:
                 if reclaimed.resource == claim.resource and reclaimed.overlaps(
                     claim.start, claim.end
                 ):
-                    self._reminders[reclaimed.key] = (0, 0)
+                    self._reminders[reclaimed.key] = AT_ONCE
         if stake is not None and claims and stake.replaces:
             for key in self._moved.note(stake, self._reclaims.values()):
-                self._reminders[key] = (0, 0)
+                self._reminders[key] = AT_ONCE
 
     def _close_for(self, reclaimed: Reclaimed) -> None:
         self._reclaims[reclaimed.key] = reclaimed
