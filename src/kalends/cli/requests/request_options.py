@@ -15,7 +15,7 @@ from kalends.cli.console.progress import LiveLine
 from kalends.cli.requests import request_texts, waiting_texts
 from kalends.core import limits
 from kalends.core.durations import parse_duration
-from kalends.core.errors import InvalidInput, KalendsError
+from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.identifiers import short_id
 from kalends.core.language.preferences import Preference, parse_preference
 
@@ -197,7 +197,8 @@ def settled(
     """Call `ask` with the time to wait for a first answer, then wait on as `waits` says.
 
     Progress goes to standard error. Ctrl-C leaves the request waiting, prints how to find it (by `key`
-    if it has no id yet), and ends the program.
+    if it has no id yet), and ends the program. A broker that stays away raises `Unavailable`, which says
+    how to find the request.
     """
     # Imported here because a script that is tried here waits for no outcome.
     from kalends.client.methods.request_calls import PROMPT_S
@@ -215,6 +216,11 @@ def settled(
                 waiting_texts.id_to_ask_by(view), wait_s=left_s, until_listed=waits.until_listed,
                 until_asked=waits.until_asked, on_progress=progress,
             )  # fmt: skip
+    except Unavailable as away:
+        if view is not None:
+            named = short_id(waiting_texts.id_to_ask_by(view))
+            away.remedy = f"the request continues; wait on later: kalends show {named} --follow"
+        raise
     except KeyboardInterrupt as interrupt:
         for line in _left_lines(view, key):
             output.say(line, error=True)

@@ -17,9 +17,9 @@ from command_line import Run, data
 from rich.console import Console
 
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests.request_options import Progress
+from kalends.cli.requests.request_options import Progress, Waits, settled
 from kalends.contract import calls
-from kalends.core.errors import LostRace, NoCommonTime
+from kalends.core.errors import LostRace, NoCommonTime, Unavailable
 
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
 
@@ -128,6 +128,18 @@ def test_a_wait_that_is_over_says_how_to_wait_on_and_how_to_give_up(
     followed = run("show", "0001", "--follow")
     assert followed.stdout.startswith("reserved ")
     assert "next in line" in followed.stderr
+
+
+def test_a_broker_that_stays_away_is_an_error_that_says_how_to_wait_on() -> None:
+    class Away:
+        def wait(self, id: str, **options: Any) -> calls.RequestView:
+            raise Unavailable("nothing listens there", remedy="check the address")
+
+    view = calls.RequestView(
+        id="0" * 28 + "010887aa", state="open", user="ada", text="a/x", created_at=NOW_S
+    )
+    with pytest.raises(Unavailable, match=r"request continues.*kalends show 010887aa --follow"):
+        settled(Settings(zone="UTC"), Away(), Waits(), "key", lambda wait_s: view)
 
 
 def test_what_waits_can_be_cancelled_or_released_by_its_id(run: Run, broker: Broker) -> None:
