@@ -206,7 +206,7 @@ class Broker:
         middle = (body.start + body.end) // 2
         return calls.CalendarView(
             resource=info, start=body.start, end=body.end, until=body.end,
-            free=((body.start, middle, info.capacity),),
+            free=((max(body.start, NOW_S), middle, info.capacity),), now=NOW_S,
             slots=(Slot(middle, middle + 3_600, info.capacity, "locked", "ada"),),
         )  # fmt: skip
 

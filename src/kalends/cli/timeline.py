@@ -11,25 +11,24 @@ from datetime import datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from kalends.cli.console.screen import SlotState
 from kalends.contract.calendar_steps import TimeGrid, UnitCounts, grid, round_length_s
 from kalends.contract.calls import CalendarView
 from kalends.core.durations import format_duration
 
-State = Literal["locked", "held", "available", "closed", "past", "unknown"]
-
-Piece = tuple[str, State | Literal[""]]
+Piece = tuple[str, SlotState | Literal[""]]
 """A text and the state that it is drawn in; "" for plain text."""
 
 Line = list[Piece]
 
-UNICODE: dict[State, str] = {
+UNICODE: dict[SlotState, str] = {
     "locked": "█", "held": "▒", "available": "·", "closed": "-", "past": "_", "unknown": "?",
 }  # fmt: skip
-ASCII: dict[State, str] = {
+ASCII: dict[SlotState, str] = {
     "locked": "#", "held": "+", "available": ".", "closed": "-", "past": "_", "unknown": "?",
 }  # fmt: skip
 
-_MEANING: dict[State, str] = {
+_MEANING: dict[SlotState, str] = {
     "locked": "locked", "held": "held", "available": "available",
     "closed": "closed, or not open to you", "past": "past", "unknown": "not known",
 }  # fmt: skip
@@ -40,19 +39,19 @@ LABEL_WIDTH_MIN = 7
 """Columns from one time label to the next: ``08:00`` or ``14 Jul`` and a blank."""
 
 
-def glyphs(can_print: Callable[[str], bool]) -> dict[State, str]:
+def glyphs(can_print: Callable[[str], bool]) -> dict[SlotState, str]:
     """Return the signs to draw with: plain ones if the terminal cannot show the others."""
     return UNICODE if can_print("█▒·") else ASCII
 
 
-def stack(moment: UnitCounts, capacity: int, rows: int) -> list[State]:
+def stack(moment: UnitCounts, capacity: int, rows: int) -> list[SlotState]:
     """Return one column as `rows` states from below; any taken unit shows in at least one of them."""
     locked = _share(moment.locked, capacity, rows)
     taken = max(_share(moment.taken, capacity, rows), min(rows, locked + (moment.held > 0)))
     if moment.held and taken == locked > 1:
         locked -= 1
     reachable = max(_share(moment.taken + moment.free, capacity, rows), taken)
-    heights: list[tuple[State, int]] = [
+    heights: list[tuple[SlotState, int]] = [
         ("locked", locked),
         ("held", taken - locked),
         ("available", reachable - taken),
@@ -61,7 +60,9 @@ def stack(moment: UnitCounts, capacity: int, rows: int) -> list[State]:
     return [state for state, height in heights for _ in range(height)]
 
 
-def draw(view: CalendarView, zone: ZoneInfo, *, width: int, glyphs: dict[State, str]) -> list[Line]:
+def draw(
+    view: CalendarView, zone: ZoneInfo, *, width: int, glyphs: dict[SlotState, str]
+) -> list[Line]:
     """Return the drawing, its time axis and its legend, within `width` characters."""
     capacity = view.resource.capacity
     rows = min(capacity, ROWS_MAX)
@@ -88,9 +89,9 @@ def _share(units: int, capacity: int, rows: int) -> int:
     return min(rows, -(-units * rows // capacity))
 
 
-def _merged(states: Sequence[State], glyphs: dict[State, str]) -> Line:
+def _merged(states: Sequence[SlotState], glyphs: dict[SlotState, str]) -> Line:
     """Merge neighbours in the same state."""
-    line: list[tuple[str, State]] = []
+    line: list[tuple[str, SlotState]] = []
     for state in states:
         if line and line[-1][1] == state:
             line[-1] = (line[-1][0] + glyphs[state], state)

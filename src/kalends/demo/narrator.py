@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from kalends.cli import timeline
 from kalends.cli.console import output, screen
+from kalends.cli.console.screen import SlotState
 from kalends.cli.jobs import shown_jobs
 from kalends.cli.requests import find, request_texts
 from kalends.cli.requests.lookups import story_lines
@@ -202,7 +203,7 @@ def draw_all(
     zone: ZoneInfo,
     *,
     width: int,
-    glyphs: dict[timeline.State, str],
+    glyphs: dict[SlotState, str],
     mark: Interval | None = None,
     pointer: str = "^",
 ) -> list[timeline.Line]:

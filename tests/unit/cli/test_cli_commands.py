@@ -275,7 +275,7 @@ def test_calendar_draws_and_lists_slots_within_eighty_columns(run: Run) -> None:
     assert result.exit_code == 0
     drawing, _, slots = result.stdout.partition("\n\nSTART")
     assert max(map(len, drawing.splitlines())) <= 80
-    assert "64 " + "·" * 36 + "█" * 3 + "-" * 33 in drawing
+    assert "64 " + "_" * 27 + "·" * 9 + "█" * 3 + "-" * 33 in drawing
     assert "█ locked" in drawing
     assert "closed, or not open to you" in drawing
     assert "available" in slots

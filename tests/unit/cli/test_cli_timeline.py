@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import get_args
 from zoneinfo import ZoneInfo
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.cli import timeline
+from kalends.cli.console import screen
 from kalends.cli.timeline import ASCII, draw, stack
 from kalends.contract.calendar_steps import UnitCounts, grid, moments
 from kalends.contract.calls import CalendarView
@@ -172,7 +174,9 @@ def test_long_windows_are_labelled_by_day() -> None:
     assert "17 Jan" in text(view_of(end=MIDNIGHT + 30 * DAY_S))[2]
 
 
-def test_every_state_has_a_glyph_a_meaning_and_they_all_differ() -> None:
+def test_every_state_has_a_style_a_glyph_a_meaning_and_they_all_differ() -> None:
+    assert set(screen.STYLES) == set(get_args(screen.DrawnState))
+    assert set(timeline._MEANING) == set(get_args(screen.SlotState))
     for glyphs in (timeline.UNICODE, timeline.ASCII):
         assert len(set(glyphs.values())) == len(glyphs) == len(timeline._MEANING)
         assert all(len(glyph) == 1 for glyph in glyphs.values())

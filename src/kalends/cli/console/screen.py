@@ -28,10 +28,15 @@ STATE_COLOURS: Final[Mapping[str, str]] = {
 }
 """Colours by the first word of a state, for all kinds of objects."""
 
-STYLES = {
+SlotState = Literal["locked", "held", "available", "closed", "past", "unknown"]
+NodeState = Literal["running", "planned", "reserved", "free", "out"]
+DrawnState = Literal[SlotState, NodeState, ""]
+"""What drawn units and drawn nodes are in; "" for plain text."""
+
+STYLES: Final[Mapping[DrawnState, str]] = {
     "locked": "red", "held": "yellow", "available": "green", "closed": "bright_black",
-    "unknown": "bright_black", "running": "red", "planned": "yellow", "reserved": "magenta",
-    "free": "green", "out": "bright_black", "": "",
+    "past": "bright_black", "unknown": "bright_black", "running": "red", "planned": "yellow",
+    "reserved": "magenta", "free": "green", "out": "bright_black", "": "",
 }  # fmt: skip
 
 
@@ -91,7 +96,7 @@ def console() -> Console:
     )
 
 
-def print_lines(lines: Iterable[Sequence[tuple[str, str]]], terminal: Console) -> None:
+def print_lines(lines: Iterable[Sequence[tuple[str, DrawnState]]], terminal: Console) -> None:
     """Print lines of styled pieces, in colours if the terminal has them."""
     from rich.text import Text
 

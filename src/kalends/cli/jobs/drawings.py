@@ -20,14 +20,14 @@ from typing import Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from kalends.cli.console.output import rows as aligned
+from kalends.cli.console.screen import NodeState
 from kalends.contract.job_calls import JobView, MachineLoad, MachinePlan, ScheduledJob
 from kalends.core.errors import InvalidInput
 
-Kind = Literal["running", "planned", "reserved", "free", "out"]
-Cell = tuple[str, Kind | Literal[""]]
+Cell = tuple[str, NodeState | Literal[""]]
 Line = list[Cell]
 
-SIGNS: Final[dict[Kind, str]] = {"reserved": "=", "free": ".", "out": "/"}
+SIGNS: Final[dict[NodeState, str]] = {"reserved": "=", "free": ".", "out": "/"}
 FREE: Final[Cell] = (SIGNS["free"], "free")
 OUT: Final[Cell] = (SIGNS["out"], "out")
 """Capital letters are running jobs, small letters planned ones."""
@@ -49,7 +49,7 @@ class DrawnBlock(NamedTuple):
     start: int
     end: int
     sign: str
-    kind: Kind
+    kind: NodeState
     nodes: tuple[int, ...]
 
 
@@ -86,7 +86,7 @@ def draw_plan(plan: MachinePlan, zone: ZoneInfo, *, width: int, count: int) -> l
     lines.append(
         [("capitals run; small letters wait, with starts if all jobs run to their limits", "")]
     )
-    meanings: list[tuple[Kind, str]] = [
+    meanings: list[tuple[NodeState, str]] = [
         ("reserved", "reserved"), ("free", "free"), ("out", "out of service"),
     ]  # fmt: skip
     present = {block.kind for block in blocks} | {"free"}
@@ -103,7 +103,7 @@ def placed(plan: MachinePlan, signs: Sequence[str]) -> list[DrawnBlock]:
     numbered = plan.machine.description.startswith("pool:")
     ends = [job.end for job in plan.jobs] + [each.end for each in plan.reservations]
     end_s = max([plan.now, *ends]) + 1
-    wanted: list[tuple[int, int, str, Kind, int, tuple[int, ...]]] = [
+    wanted: list[tuple[int, int, str, NodeState, int, tuple[int, ...]]] = [
         (
             plan.now, end_s, SIGNS["out"], "out", plan.machine.out,
             plan.machine.out_numbers if numbered else (),

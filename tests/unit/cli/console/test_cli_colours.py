@@ -22,7 +22,13 @@ def booked(broker: Broker) -> None:
         client.book("caltech/onyx", duration="1h")
 
 
-@pytest.mark.parametrize("words", [("list",), ("sites",), ("calendar", "sdsc/sp2")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list",), ("sites",), ("calendar", "sdsc/sp2"),
+        ("calendar", "sdsc/sp2", "--from", "yesterday", "--for", "2d"),
+    ],
+)  # fmt: skip
 def test_a_listing_says_the_same_with_colours_and_without(run: Run, words: tuple[str, ...]) -> None:
     plain, coloured = run(*words).stdout, run("--color", "always", *words).stdout
     assert ESCAPE.sub("", coloured) == plain != coloured
