@@ -11,11 +11,17 @@ def main() -> int:
     # What is loaded stays to the end: the collector of cycles would walk through all of it in vain,
     # several times while it is loaded and again and again later.
     gc.disable()
-    from kalends.cli import main as run
+    try:
+        from kalends.cli import main as run
 
-    gc.freeze()
-    gc.enable()
-    return run()
+        gc.freeze()
+        gc.enable()
+        return run()
+    except (
+        KeyboardInterrupt
+    ):  # It came while the program was loaded; later, the program handles it.
+        print("kalends: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -64,3 +66,18 @@ def test_a_command_that_changes_something_says_that_it_may_still_be_carried_out(
     done = CliRunner().invoke(cli, ["--broker", silent, "--user", "ann", *words])
     assert done.exit_code == EXIT_INTERRUPTED
     assert "may still be carried out" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["kalends.cli", "click", "kalends.cli.research.policies"])
+def test_an_interrupt_while_the_program_is_loaded_is_told_as_later(module: str) -> None:
+    hook = "import sys\nclass Hook:\n def find_spec(self, name, *_):\n" + (
+        f"  if name == {module!r}: raise KeyboardInterrupt\nsys.meta_path.insert(0, Hook())\n"
+    )
+    start = (
+        "sys.argv = ['kalends', 'policies']\nfrom kalends.__main__ import main\nsys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", hook + start], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (EXIT_INTERRUPTED, "")
+    assert done.stderr.strip() == "kalends: interrupted"
