@@ -198,7 +198,7 @@ def _draw(view: CalendarView, zone: ZoneInfo) -> None:
     output.say("")
     terminal, glyphs = screen.console(), timeline.glyphs(screen.can_print)
     lines = timeline.draw(view, zone, width=terminal.width, glyphs=glyphs)
-    screen.print_lines(lines, terminal)
+    output.print_lines(lines, terminal)
 
 
 def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:

@@ -103,7 +103,7 @@ class TextTeller:
             mark=mark,
             pointer="▲" if screen.can_print("▲") else "^",
         )
-        screen.print_lines(lines, terminal)
+        output.print_lines(lines, terminal)
 
 
 class SilentTeller:

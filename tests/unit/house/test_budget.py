@@ -17,7 +17,7 @@ BUDGET: Final = {
     "batch": 13_790,
     "broker": 20_580,
     "calendars": 4_670,
-    "cli": 11_590,
+    "cli": 11_640,  # A reader of an answer may leave early: that is no failure.
     "client": 6_820,
     "contract": 4_040,
     "core": 5_010,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kalends.cli.console.commands import refuse_empty, write_examples, write_options
+from kalends.cli.console.commands import is_pipe, refuse_empty, write_examples, write_options
 from kalends.cli.console.settings import Settings
 
 if TYPE_CHECKING:
@@ -122,6 +123,14 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *args: Any, **keywords: Any) -> click.Context:
+        with _reader_may_leave():
+            return super().make_context(*args, **keywords)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _reader_may_leave():
+            return super().invoke(ctx)
+
     def main(self, args: Sequence[str] | None = None, *_: Any, **keywords: Any) -> Any:
         """Run the program as `click.Command.main` does, and exit with the code of its outcome."""
         sys.exit(self.run(keywords.pop("obj", None) or Settings(), args))
@@ -129,8 +138,7 @@ class LazyGroup(click.Group):
     def run(self, settings: Settings, args: Sequence[str] | None = None) -> int:
         """Run the command in `args` (default the program's own) and return its exit code.
 
-        Errors are printed as text, or with ``--json`` as a problem document. If the reader has closed the
-        pipe, as ``head`` does, the rest is dropped silently.
+        Errors are printed as text, or with ``--json`` as a problem document.
         """
         words = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in words
@@ -145,6 +153,33 @@ class LazyGroup(click.Group):
         except _kalends_error() as error:
             return _report(_with_remedies(settings, error), as_json)
         return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """If the reader of the answer has closed the pipe, as ``head`` does, end as usual, without the rest."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        if not _reader_left():
+            raise
+        _drop_rest()
+        raise click.exceptions.Exit(0) from error
+
+
+def _reader_left() -> bool:
+    if not is_pipe(sys.stdout):
+        return False
+    import select
+
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    return bool(poll.poll(0))
+
+
+def _drop_rest() -> None:
+    """Let the buffer go nowhere: it would fail again when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _kalends_error() -> type[KalendsError]:
@@ -182,6 +217,5 @@ def _report(error: KalendsError, as_json: bool) -> int:
     try:
         output.print_json("problem", error.to_problem())
     except BrokenPipeError:
-        # The rest of the buffer would fail again when the program ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_rest()
     return error.exit_code

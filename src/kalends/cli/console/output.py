@@ -20,6 +20,8 @@ from kalends.cli.console.settings import Settings
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from rich.console import Console
+
 JSON_VERSION = 1
 
 STATE = "STATE"
@@ -58,6 +60,19 @@ def _echo(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         say(f"kalends: cannot write the answer: {error.strerror}", error=True)
         raise SystemExit(1) from error
+
+
+def print_lines(
+    lines: Iterable[Sequence[tuple[str, screen.DrawnState]]], terminal: Console
+) -> None:
+    """Print lines of styled pieces, in colours if the terminal has them."""
+    from rich.text import Text
+
+    with terminal.capture() as drawn:
+        for line in lines:
+            pieces = ((text, screen.STYLES[state]) for text, state in line)
+            terminal.print(Text.assemble(*pieces), soft_wrap=True)
+    _echo(drawn.get().removesuffix("\n"))
 
 
 def say_loudly(line: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
@@ -94,15 +94,6 @@ def console() -> Console:
         no_color=False if colour else None,
         color_system="auto" if colour is None else "standard" if colour else None,
     )
-
-
-def print_lines(lines: Iterable[Sequence[tuple[str, DrawnState]]], terminal: Console) -> None:
-    """Print lines of styled pieces, in colours if the terminal has them."""
-    from rich.text import Text
-
-    for line in lines:
-        drawn = Text.assemble(*((text, STYLES[state]) for text, state in line))
-        terminal.print(drawn, soft_wrap=True)
 
 
 def can_print(text: str) -> bool:

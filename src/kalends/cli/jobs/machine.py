@@ -116,7 +116,7 @@ def _draw(settings: Settings, machine: str, count: int) -> None:
     load = plan.machine
     output.say(f"{machine}  {load.nodes} nodes, {load.policy}")
     output.say("")
-    screen.print_lines(drawings.draw_plan(plan, zone, width=width, count=count), terminal)
+    output.print_lines(drawings.draw_plan(plan, zone, width=width, count=count), terminal)
 
 
 @server_command("machine", "kalends machine sdsc/sp2", "kalends machine sdsc/sp2 --gaps")
@@ -149,7 +149,7 @@ def machine(settings: Settings, machine: str, gaps: bool) -> None:
             output.say(f"{load.decides} alone schedules the jobs, and chooses their nodes")
             continue
         width = min(terminal.width, DRAWN_WIDTH_MAX)
-        screen.print_lines(drawings.draw_nodes(load, found.jobs, width=width), terminal)
+        output.print_lines(drawings.draw_nodes(load, found.jobs, width=width), terminal)
     output.say("")
     for line in _job_lines(found):
         output.say(line)
