@@ -46,6 +46,9 @@ class Machines(Protocol):
     def may_submit(self, principal: Principal, job: JobRequest) -> None:
         """Raise `NotAllowed` if the owner's rules never let `principal` have the nodes of `job`."""
 
+    def nodes_ever(self, principal: Principal, machine: str) -> int:
+        """Return the most nodes that a job of `principal` may ask for; 0 if none."""
+
     def check_submission(self, caller: Caller, job: JobRequest) -> None:
         """Raise what a booking would raise where the nodes of a job cannot be had for its fixed start.
 

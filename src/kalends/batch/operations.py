@@ -272,7 +272,7 @@ class JobOperations:
         return plan_of(queue, load, now, foreseen.starts, foreseen.made_at, reserved, own)
 
     async def gaps(self, caller: Caller, body: c.FindGaps) -> c.MachineGaps:
-        """Also within what the limits of the caller leave."""
+        """Also within what the limits of the caller leave, and the owner's rules allow."""
         queue = self._deciding(caller, body.machine)
         foreseen = await self._machines.foreseen("gaps", queue.name, GAPS_S)
         if not foreseen.known:
@@ -284,8 +284,11 @@ class JobOperations:
             )
         now = self._machines.now_s()
         left = queue.flow.accounts.left(caller.principal.user, now)
-        gaps = gaps_within(foreseen.gaps, now, left.nodes, left.longest_s, left.node_seconds)
-        return c.MachineGaps(machine=self._load(queue), made_at=foreseen.made_at, gaps=gaps)
+        most = self._machines.nodes_ever(caller.principal, queue.name)
+        nodes = min(left.nodes or most, most) or -1
+        gaps = gaps_within(foreseen.gaps, now, nodes, left.longest_s, left.node_seconds)
+        made_at = now if foreseen.known == queue.number else foreseen.made_at
+        return c.MachineGaps(machine=self._load(queue), made_at=made_at, gaps=gaps)
 
     async def delays(self, caller: Caller, body: FindDelays) -> MachineDelays:
         """Tell which of the caller's own jobs would be delayed, and by how much.

@@ -14,7 +14,7 @@ BUDGET: Final = {
     "__main__.py": 30,
     "agents": 7_030,
     "backends": 3_640,
-    "batch": 13_790,
+    "batch": 13_800,  # Gaps are within the owner's rules.
     "broker": 20_580,
     "calendars": 4_670,
     "cli": 11_640,  # A reader of an answer may leave early: that is no failure.

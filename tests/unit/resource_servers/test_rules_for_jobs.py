@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -28,3 +29,17 @@ async def test_a_job_of_more_nodes_than_its_user_may_book_is_refused(more: dict[
             with pytest.raises(NotAllowed, match="at most 1 of lab/box") as refused:
                 await ann.submit(structs.replace(HELD, **more))
             assert refused.value.where == next(iter(more))
+
+
+async def test_a_gap_has_no_more_nodes_than_its_user_may_have_and_is_told_as_of_now() -> None:
+    with tempfile.TemporaryDirectory(prefix="kl-") as name:
+        text = SITE.replace("[[site.machines]]", FEW)
+        async with (
+            running(Path(name), Host(), text) as url,
+            kalends.connect(url, user="ann") as ann,
+        ):
+            submitted_s = (await ann.submit(HELD)).job.submitted
+            await asyncio.sleep(1)
+            found = await ann.machine_gaps("lab/box")
+            assert [gap.nodes for gap in found.gaps] == [1]
+            assert found.made_at >= submitted_s + 1

@@ -265,6 +265,12 @@ class SiteMachines:
                 remedy="ask for fewer nodes",
             )
 
+    def nodes_ever(self, principal: Principal, machine: str) -> int:
+        access = self._engine().participant.book.calendars[machine].access
+        most, room = access.units_ever(principal, "lock"), self.queues[machine].flow.room
+        sizes = range(min(most, room.nodes), 0, -1)
+        return next((nodes for nodes in sizes if 0 < room.granted(nodes, ()) <= most), 0)
+
     def check_submission(self, caller: Caller, job: JobRequest) -> None:
         self.check_part(caller.principal, job)
         if job.at and not self.terms[job.machine].handed_to:
