@@ -370,7 +370,10 @@ class ResourceCalendar:
         wanted = [("start", start)] if not grain.has(start) and start not in old_starts else []
         wanted += [("end", end)] if not grain.has(end) and end not in old_ends else []
         if wanted:
-            nearest = "; ".join(f"{side} at {self._neighbours(at)}" for side, at in wanted)
+            nearest = "; ".join(
+                f"{side} at {self._neighbours(at, start if side == 'end' else -1)}"
+                for side, at in wanted
+            )
             return self._refuse(
                 RefusalCode.OFF_GRAIN,
                 f"slots start and end on every whole {phrases.every(grain.seconds)} from midnight"
@@ -500,9 +503,10 @@ class ResourceCalendar:
             return latest
         return min(latest, self._now_on_grain(wall_s + ahead.ahead_s))
 
-    def _neighbours(self, time_s: int) -> str:
-        before, after = self.grain.floor(time_s), self.grain.ceil(time_s)
-        return f"{self._shown(before)} or {self._shown(after)}"
+    def _neighbours(self, time_s: int, beyond_s: int) -> str:
+        """Return the times of the grain on both sides of `time_s`, as far as they are after `beyond_s`."""
+        both = (self.grain.floor(time_s), self.grain.ceil(time_s))
+        return " or ".join(self._shown(each) for each in both if each > beyond_s)
 
     def _shown(self, time_s: int) -> str:
         return format_time(time_s, self.info.zone)

@@ -53,7 +53,7 @@ def parse_duration(
         raise InvalidInput(
             f"{_shown(text)} is longer than {format_duration(longest_s)}, the maximum",
             where=where,
-            remedy="shorten it, or make several requests",
+            remedy="shorten it",
         )
     return length_s
 

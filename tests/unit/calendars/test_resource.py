@@ -142,6 +142,9 @@ def test_refusals_say_in_words_what_is_allowed() -> None:
     assert off is not None
     assert "every whole 15 minutes" in off.detail
     assert "11:00:00 CET (UTC+01:00) or Mon 2026-03-02 11:15:00 CET" in off.detail
+    short = refusal(TEN, TEN + 10)
+    assert short is not None
+    assert short.detail.endswith(": end at Mon 2026-03-02 11:15:00 CET (UTC+01:00)")
     closed = refusal(TEN, TEN + 10 * HOUR)
     assert closed is not None
     assert closed.detail == "open only Mon-Fri 08:00-18:00 Europe/Berlin"

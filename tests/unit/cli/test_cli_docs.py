@@ -5,6 +5,7 @@ After a change of the help, record it again: KALENDS_RECORD=1 pytest tests/unit/
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import pkgutil
@@ -39,6 +40,25 @@ def test_the_documentation_has_the_help_of_every_command_as_it_is() -> None:
         DOCUMENT.write_text(intro + rendered())
         recorded = rendered().removeprefix(BEGIN)
     assert BEGIN + recorded == rendered()
+
+
+def test_the_table_of_kinds_has_all_that_is_printed_as_json() -> None:
+    """The kinds are the constants in the calls that print JSON."""
+    table = DOCUMENT.read_text().partition("| kind |")[2].partition("\n\n")[0]
+    listed = {kind for row in table.splitlines()[2:] for kind in row.split("|")[1].split("`")[1::2]}
+    printed = set()
+    for path in Path(kalends.cli.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            place = {"answer": 1, "print_json": 0}.get(call.func.attr, len(call.args))
+            printed |= {
+                each.value
+                for argument in call.args[place : place + 1]
+                for each in ast.walk(argument)
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            }
+    assert printed - listed == set()
 
 
 def test_every_command_has_a_group_and_begins_with_the_sentence_that_is_shown_there() -> None:

@@ -126,8 +126,9 @@ def header_number(header: Mapping[str, str], name: str) -> int | None:
     if _GROUPS_OF_THREE.fullmatch(word):
         word = word.replace(",", "")
     if not word.isdecimal():
+        negative = word.startswith("-") and word[1:].isdecimal()
         raise InvalidInput(
-            f"{excerpt(word)!r} is not a whole number",
+            f"{excerpt(word)!r} is {'below 0' if negative else 'not a whole number'}",
             where=name,
             remedy="write the digits alone, without separators",
         )
