@@ -16,7 +16,6 @@ from kalends.cli.requests import request_texts, waiting_texts
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput, KalendsError
-from kalends.core.identifiers import short_id
 from kalends.core.language.preferences import Preference, parse_preference
 
 if TYPE_CHECKING:
@@ -224,7 +223,7 @@ def settled(
 def _left_lines(view: RequestView | None, key: str) -> list[str]:
     if view is None:
         return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {quote(key)}"]
-    named = short_id(waiting_texts.id_to_ask_by(view))
+    named = waiting_texts.id_to_type(view)
     return [
         f"kalends: interrupted; {LEFT}",
         f"  look:      kalends show {named}",
