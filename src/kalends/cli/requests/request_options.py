@@ -72,7 +72,8 @@ wait_option = click.option(
     default=WAIT_DEFAULT,
     show_default=True,
     metavar="DURATION",
-    help="Time to wait for the outcome, at most 2m; the call continues after it.",
+    help="Time to wait for the outcome, or until owners are asked to approve, at most 2m; the call continues "
+    "after it.",
 )
 
 
@@ -166,8 +167,8 @@ wait_options = all_of(
     _waiting(
         "--wait",
         metavar="DURATION",
-        help="Time that this command waits, e.g. 10m; the request continues after it.  "
-        "[default: until settled; with --when-free, until on waiting lists]",
+        help="Time that this command waits, e.g. 10m, also for owners' approvals; the request continues after "
+        "it.  [default: until settled, or until owners are asked; with --when-free, until on waiting lists]",
     ),
 )
 
