@@ -167,8 +167,8 @@ wait_options = all_of(
     _waiting(
         "--wait",
         metavar="DURATION",
-        help="Time that this command waits, e.g. 10m, also for owners' approvals; the request continues after "
-        "it.  [default: until settled, or until owners are asked; with --when-free, until on waiting lists]",
+        help="Time that this command waits, e.g. 10m, also for owners' approvals. The request continues "
+        "after it.  [default: until settled or owners are asked; with --when-free, until on waiting lists]",
     ),
 )
 

@@ -108,7 +108,10 @@ def id_to_ask_by(view: RequestView) -> str:
 
 
 def id_to_type(view: RequestView) -> str:
-    """Return `id_to_ask_by`, short; of a change all of it: once decided, it is found by its whole id only."""
+    """Return `id_to_ask_by`, short unless it is that of a change.
+
+    A change that is decided is found by its whole id only.
+    """
     asked_by = id_to_ask_by(view)
     return asked_by if asked_by != view.id else short_id(asked_by)
 
