@@ -59,7 +59,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "choose other resources, and inform the owner of that site"),
     (RefusalCode.SITE_UNUSABLE, Conflict, "this broker cannot use a site; nothing was booked",
      "ask the operator of the broker to fix it; or choose another resource"),
-    (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
+    (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached, or is not ready yet; nothing was booked",
      TRY_LATER),
     (RefusalCode.TOO_LATE, NoCommonTime, "no machine can end the job in time",
      "give a later end, ask for less, or try again later"),

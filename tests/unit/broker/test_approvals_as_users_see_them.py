@@ -215,9 +215,11 @@ def test_the_command_line_tells_how_a_change_that_waits_is_given_up_without_what
         moved = _run(broker, "ann", "move", id, "--to", "2027-03-04T09:00Z")
         change = json.loads(_run(broker, "ann", "show", id, "--json").stdout)["data"]["changing"]
         assert "the reservation stays as it is until then" in moved.output
-        assert f"kalends cancel {change[-8:]} to give the change up" in moved.output
+        assert f"kalends cancel {change} to give the change up" in moved.output
         assert f"kalends cancel {id[-8:]}" not in moved.output
-        assert f"kalends show {change[-8:]}" in _run(broker, "ann", "show", id).output
+        assert f"kalends show {change}" in _run(broker, "ann", "show", id).output
+        assert f"{change} " in _run(broker, "ann", "list", "--waiting").output
+        assert "reserved (changing)" in _run(broker, "ann", "list").output
         shown = _run(broker, "ann", "show", change[-8:]).output
         assert "waits for the approval of the owner of emlab/microscope" in shown
         given_up = _run(broker, "ann", "cancel", change[-8:])

@@ -16,7 +16,6 @@ from kalends.cli.requests import request_texts, waiting_texts
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
-from kalends.core.identifiers import short_id
 from kalends.core.language.preferences import Preference, parse_preference
 
 if TYPE_CHECKING:
@@ -73,7 +72,8 @@ wait_option = click.option(
     default=WAIT_DEFAULT,
     show_default=True,
     metavar="DURATION",
-    help="Time to wait for the outcome, at most 2m; the call continues after it.",
+    help="Time to wait for the outcome, or until owners are asked to approve, at most 2m; the call continues "
+    "after it.",
 )
 
 
@@ -167,8 +167,8 @@ wait_options = all_of(
     _waiting(
         "--wait",
         metavar="DURATION",
-        help="Time that this command waits, e.g. 10m; the request continues after it.  "
-        "[default: until settled; with --when-free, until on waiting lists]",
+        help="Time that this command waits, e.g. 10m, also for owners' approvals. The request continues "
+        "after it.  [default: until settled or owners are asked; with --when-free, until on waiting lists]",
     ),
 )
 
@@ -218,7 +218,7 @@ def settled(
             )  # fmt: skip
     except Unavailable as away:
         if view is not None:
-            named = short_id(waiting_texts.id_to_ask_by(view))
+            named = waiting_texts.id_to_type(view)
             away.remedy = f"the request continues; wait on later: kalends show {named} --follow"
         raise
     except KeyboardInterrupt as interrupt:
@@ -230,7 +230,7 @@ def settled(
 def _left_lines(view: RequestView | None, key: str) -> list[str]:
     if view is None:
         return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {quote(key)}"]
-    named = short_id(waiting_texts.id_to_ask_by(view))
+    named = waiting_texts.id_to_type(view)
     return [
         f"kalends: interrupted; {LEFT}",
         f"  look:      kalends show {named}",

@@ -154,10 +154,9 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
 
 def _changing_text(view: RequestView) -> str:
     """Describe an open change of a reservation; an open `view` is the change itself."""
-    named = short_id(view.changing)
     if view.state == "open":
-        return f"this is the change {named}; the reservation stays as it is until then"
-    return f"the change {named} is under way: kalends show {named}"
+        return f"this is the change {view.changing}; the reservation stays as it is until then"
+    return f"a change is under way: kalends show {view.changing}"
 
 
 _SAID: Final[dict[str, tuple[str, str]]] = {
@@ -262,10 +261,12 @@ def _stage(view: RequestView) -> str:
 
 
 def _state_text(view: RequestView) -> str:
-    """Return the stage, how the job ended, and changes by others."""
+    """Return the stage, how the job ended, changes by others, and whether a change is under way."""
     stage = _stage(view)
     if stage != "ended":
-        return f"{stage} ({made_text(view.changed)})" if view.changed else stage
+        made = made_text(view.changed) if view.changed else ""
+        told = ", ".join(filter(None, (made, "changing" if view.changing else "")))
+        return f"{stage} ({told})" if told else stage
     ended = view.placed.ended if view.placed is not None else None
     return stage if ended is None or ended.succeeded else f"ended: {how_ended(ended)}"
 

@@ -69,12 +69,12 @@ def _is_site(awaited: str) -> bool:
 
 
 def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
-    """Return a row for each request in a wait queue or on a waiting list."""
+    """Return a row for each request, or change of one, that waits."""
     return rows(
         ("ID", "AHEAD", "WAITS FOR", "REQUEST", f"TRYING ({zone.key})", "GIVES UP"),
         [
             (
-                short_id(view.id),
+                id_to_type(view),
                 view.waiting.ahead,
                 ", ".join(view.waiting.awaited) + waits_how(view.waiting),
                 view.text,
@@ -107,9 +107,18 @@ def id_to_ask_by(view: RequestView) -> str:
     return view.changing if view.state == "open" and view.changing else view.id
 
 
+def id_to_type(view: RequestView) -> str:
+    """Return `id_to_ask_by`, short unless it is that of a change.
+
+    A change that is decided is found by its whole id only.
+    """
+    asked_by = id_to_ask_by(view)
+    return asked_by if asked_by != view.id else short_id(asked_by)
+
+
 def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Suggest next commands after a booking, a hold or a change."""
-    named = short_id(id_to_ask_by(view))
+    named = id_to_type(view)
     if view.state == "open" and view.waiting is not None:
         how = "on waiting lists" if view.waiting.listed else "still waiting"
         if view.waiting.approval:

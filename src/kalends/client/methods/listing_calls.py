@@ -39,7 +39,8 @@ class ListingCalls:
         """Return the id of the caller's request, or of a change under way, that begins or ends with `id`.
 
         Raises `InvalidInput` for a text that is not an id, is too short, or is part of several ids;
-        `NotFound` if none of the newest ten thousand requests has it.
+        `NotFound` if none of the newest ten thousand requests has it. A change that is decided has its whole
+        id only.
         """
         wanted = id_or_part(id, "kalends list")
         if is_whole(wanted):
@@ -104,8 +105,14 @@ class ListingCalls:
         return calls.RequestViews(page.requests)
 
     async def waiting_list(self) -> calls.RequestViews:
-        """Return the caller's requests in a wait queue or on a waiting list, newest first."""
+        """Return the caller's requests that wait for slots, sites or owners, newest first.
+
+        With the changes of reservations that do: each of these views is of the change, as `show` returns it.
+        """
         views = [view async for view in self._each("open", False, "", None)]
+        changes = [view.changing async for view in self._each("reserved", False, "", None)]
+        views += [await self.show(change) for change in changes if change]
+        views.sort(key=lambda view: view.created_at, reverse=True)
         return calls.RequestViews(view for view in views if view.waiting is not None)
 
     async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[calls.Event]:

@@ -289,7 +289,7 @@ class Admission:
 
     def why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
         """Return why the owner refuses the promise: the last chance to say no."""
-        if self.recovery.recovering and (closed := self.closed()):
+        if self.recovery.recovering and (closed := self.recovery.refusal()):
             return (closed,)
         if unapproved := self.consent.why_not(stake, named):
             return unapproved

@@ -71,7 +71,7 @@ class ClaimHandler:
         if place is not None and place.visit.att == visit.att:
             self.wound_wait.repeat(source, place, now)
             return
-        if self._may_be_had_soon(stake):
+        if self._is_answered_later(stake):
             return
         self.consequences.attempt_over(visit.rid, visit.att)
         if stake is not None and stake.att < visit.att:
@@ -96,14 +96,15 @@ class ClaimHandler:
         else:
             self._turn_down(source, visit, refusals)
 
-    def _may_be_had_soon(self, stake: Stake | None) -> bool:
-        """Whether an owner thinks about this request, and the site has just started.
+    def _is_answered_later(self, stake: Stake | None) -> bool:
+        """Whether the site cannot tell yet what it has promised: without an answer, brokers ask again.
 
-        A refusal would end what brokers keep for the owner; without an answer, they ask again.
+        A site that is drained refuses at once, except what its owner thinks about.
         """
         petition = stake.petition if stake is not None else None
         thinks = petition is not None and petition.stands
-        return thinks and self.admission.recovery.awaits_brokers()
+        unsure = self.admission.recovery.refusal() is not None
+        return unsure and (thinks or not self.admission.draining)
 
     def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
         """The answer follows from the state: a vote that found only a hold promises it now."""

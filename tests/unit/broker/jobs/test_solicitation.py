@@ -489,10 +489,13 @@ def test_who_is_silent_to_the_end_is_left_alone_and_who_was_released_before_is_n
 def test_a_limit_of_one_user_keeps_no_others_from_a_site() -> None:
     rig = Rig({"a": 8})
     rid = rig.submit()
-    for code, rests in ((RefusalCode.HELD, False), (RefusalCode.DRAINED, True)):
+    for code in (RefusalCode.HELD, RefusalCode.SITE_DOWN):
         refusal = Refusal(where="a", code=code, detail="not now")
         rig.hear("a", bid(rid, refusals=(refusal,), att=rig.row(rid).att))
-        assert rig.jobs.bids.experience.rests("a", rig.now) == rests
+        assert rig.jobs.bids.experience.rests("a", rig.now) == (code != RefusalCode.HELD)
+    problem = rig.answers[1].problem
+    assert problem is not None
+    assert problem.code == "unavailable", "it would say so again at once"
 
 
 def test_a_machine_that_grants_more_nodes_than_were_asked_for_may_win() -> None:

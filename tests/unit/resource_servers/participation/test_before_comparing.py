@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.protocol_support import (
     DAY,
     KEY,
@@ -136,6 +137,26 @@ def test_what_an_owner_is_to_approve_is_not_refused_while_brokers_are_awaited(
     assert visited.approval is not approved
 
 
+def test_new_requests_are_answered_once_the_brokers_have_come_and_compared(site: Site) -> None:
+    image = site.image()
+    lock(site, 1, ONE)
+    forgotten = site.participant.past.mark(REGISTER, site.position)
+    put_back(site, image)
+    booking = visit(2, want("pool", 0, 60))
+    assert site.answers(booking) == [], "it is asked again"
+    assert all_come_back(site, forgotten)
+    assert site.answers(booking) == [], "it is asked again"
+    site.participant.admission.draining = True
+    refused = site.answer(booking)
+    assert isinstance(refused, m.Visited)
+    assert [each.code for each in refused.refusals] == ["drained"]
+    site.participant.admission.draining = False
+    compared(site)
+    visited = site.answer(replace(booking, att=2))
+    assert isinstance(visited, m.Visited)
+    assert visited.held
+
+
 def test_a_request_that_the_site_has_forgotten_is_not_called_unknown_before_brokers_have_come() -> (
     None
 ):
@@ -250,7 +271,7 @@ def test_until_it_is_compared_it_offers_nobody_what_seems_free(site: Site) -> No
     assert isinstance(view, m.View)
     (steps,) = view.views
     assert steps.refusal is not None
-    assert steps.refusal.code == "drained"
+    assert steps.refusal.code == "site-down"
     assert "compares its promises" in steps.refusal.detail
     compared(site)
     view = site.answer(query)

@@ -54,6 +54,9 @@ from kalends.federation.learned_runs import LearnedShare
 from kalends.federation.offered_places import OfferedPlace, told_wait_s
 from kalends.federation.patience import enough_at_ms
 
+_OF_THE_SITE: Final = frozenset({RefusalCode.DRAINED, RefusalCode.SITE_DOWN})
+"""Refusals of all jobs of all users."""
+
 BID_MS_MAX: Final = 1_000
 """So long bids are waited for, where a broker's operator says nothing else."""
 
@@ -275,8 +278,8 @@ class Solicitation:
         if bid.offers:
             wait_s = told_wait_s(bid.first_start, self._hold_ms, now.wall_s)
             self.experience.bid(site, delay_ms, wait_s, now)
-        elif any(each.code == RefusalCode.DRAINED for each in bid.refusals):
-            # Of the whole site: what is said of one job, or one user, says nothing of the next.
+        elif any(each.code in _OF_THE_SITE for each in bid.refusals):
+            # What is said of one job, or one user, says nothing of the next.
             self.experience.refused(site, delay_ms, now)
 
     def decide(self, case: Transaction, now: Moment) -> None:
@@ -368,9 +371,12 @@ class Solicitation:
     def _nothing_offered(
         self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment
     ) -> None:
-        tries = case.tries
+        tries, bids = case.tries, self.rounds[case.rid].bids
         for each in refusals:
-            if each.code in PERMANENT:
+            # A site that has bid, and takes nothing yet, would say so again at once.
+            if each.code in PERMANENT or (
+                each.code == RefusalCode.SITE_DOWN and each.where in bids
+            ):
                 tries.shunned[each.where] = each
         tries.rounds += 1
         if tries.rounds >= ROUNDS_MAX or not (

@@ -103,14 +103,14 @@ class Recovery:
             self.claims.end_intent(stake, "expiry")
 
     def refusal(self) -> Refusal | None:
-        """Return why nothing new is taken, or None when it is."""
+        """Return why nothing new is taken yet, or None when it is: for a broker like a site that is down."""
         if self.recovering:
             detail = "the site first compares its promises with the brokers"
-            return self.here.refusal(RefusalCode.DRAINED, detail)
-        if self.awaits_brokers():
+        elif self.awaits_brokers():
             detail = "the site has just started and waits a few seconds for its brokers"
-            return self.here.refusal(RefusalCode.DRAINED, detail)
-        return None
+        else:
+            return None
+        return self.here.refusal(RefusalCode.SITE_DOWN, detail)
 
     def awaits_brokers(self) -> bool:
         """Whether a broker that has not come yet may be about to find that it has promises forgotten here."""
