@@ -61,7 +61,7 @@ async def run_one(facility: Facility) -> JobSeen:
 
 
 async def end_all(facility: Facility) -> None:
-    """End what runs on the machine, if the site still answers; what waits is there at the next start."""
+    """End what runs on the machine, if the site still answers; waiting jobs stay for the next start."""
     url, token = facility.site_url(MACHINE), facility.token(OPERATOR)
     with contextlib.suppress(KalendsError):
         async with kalends.connect(url, token=token) as client:
