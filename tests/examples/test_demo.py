@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -134,13 +135,26 @@ def test_a_signal_at_any_moment_stops_everything(
     assert_all_stopped(tmp_path / "demo")
 
 
-def test_commands_and_scripts_run_there_and_are_ended_before_their_site(tmp_path: Path) -> None:
-    directory = tmp_path / "demo"
+def tried(process: subprocess.Popen[str]) -> None:
+    """Wait until it may be tried."""
+    assert process.stdout is not None
+    while "Ctrl-C stops everything" not in (line := process.stdout.readline()):
+        assert line, "it ended before it could be tried"
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="kalends-") as short:
+        yield Path(short)
+
+
+def test_what_runs_there_is_ended_before_its_site_and_all_else_is_there_at_the_next_start(
+    tmp_path: Path, short_path: Path
+) -> None:
+    directory = short_path
     mark = f"sleep {600 + os.getpid()}"
     with demo(directory, "--keep") as process:
-        assert process.stdout is not None
-        while "Ctrl-C stops everything" not in (line := process.stdout.readline()):
-            assert line, "it ended before it could be tried"
+        tried(process)
         lines = [
             (directory / "environment").read_text(),
             f"kalends submit sdsc/sp2 --for 2m --directory / -- {mark}",
@@ -156,6 +170,7 @@ def test_commands_and_scripts_run_there_and_are_ended_before_their_site(tmp_path
         lines[1:] = [
             f"kalends submit sdsc/sp2 --script {script}",
             "kalends log -f sdsc/sp2/3; kalends job sdsc/sp2/3 | grep ended",
+            "kalends submit sdsc/sp2 --held --for 2m --directory / -- true",
         ]
         ran = subprocess.run(
             ["sh", "-c", "\n".join(lines)], env=environment({}), capture_output=True, check=True,
@@ -166,6 +181,17 @@ def test_commands_and_scripts_run_there_and_are_ended_before_their_site(tmp_path
         process.communicate(timeout=END_S_MAX)
     assert_all_stopped(directory)
     assert mark not in commands()
+    with demo(directory, "--keep") as process:
+        tried(process)
+        lines[0] = (directory / "environment").read_text()
+        lines[1:] = ["kalends log sdsc/sp2/3; kalends job sdsc/sp2/4"]
+        again = subprocess.run(
+            ["sh", "-c", "\n".join(lines)], env=environment({}), capture_output=True, check=True,
+            timeout=END_S_MAX, text=True,
+        )  # fmt: skip
+    assert again.stdout.startswith("ran\n")
+    assert "cancelled" not in again.stdout
+    assert "held" in again.stdout
 
 
 def test_a_server_that_does_not_start_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import random
 import shutil
 import sqlite3
@@ -188,6 +189,11 @@ async def test_a_backup_that_is_put_back_is_accepted_compared_and_made_good_by_o
             return not (await asyncio.to_thread(kalends, *compare)).returncode
 
         await until(compared, "broker and site agree")
+        for server, event in ((site, "broker_compared"), (broker, "site_compared")):
+            lines = [line for line in server.log().splitlines() if event in line]
+            told = [json.loads(line) for line in lines]
+            restored = [(each["locked_again"], each["freed"]) for each in told]
+            assert restored[0] == (1, 1), restored
         async with open_access(site, "auditor") as client:
             audited = await client.audit()
         locked = [claim.start for claim in audited.claims if claim.state == "locked"]

@@ -261,7 +261,7 @@ async def test_a_log_says_why_it_is_empty_and_has_its_bytes_in_json_too(
     assert (said, cried) == (b"", b"kalends: the job is held, and has no output yet\n")
     (laboratory.marks.parent / "jobs" / "jobs" / "1.1").unlink()
     code, _, cried = await piped(laboratory, b"", "log", f"{MACHINE}/1")
-    assert (code, b"is no longer kept: it is for 30d" in cried) == (1, True)
+    assert (code, b"is no longer kept: its file is gone" in cried) == (1, True)
 
 
 async def test_a_pipe_that_nobody_reads_ends_the_job(laboratory: Laboratory) -> None:

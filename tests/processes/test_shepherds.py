@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.facts import Begun, Main
 from kalends.batch.shepherds.kept_file import cut_line
 from kalends.batch.shepherds.order import JobOrder
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.jobs import JobRequest
 from tests.processes.job_room import (
     USER,
@@ -338,6 +339,9 @@ async def test_only_the_beginning_of_kept_output_is_kept_and_its_reader_is_told_
         assert (await room.ended(name)).status == 0
         assert room.kept(name) == kept
     assert (room.home / "own").read_text() == whole, "a file of the user's is never cut"
+    for over_s, why in ((59, "its file is gone"), (60, "it is for 1m")):
+        with pytest.raises(NotFound, match=why):
+            await outputs.piece(replace(writer, number=4, over=True, over_s=over_s), "", 0)
 
 
 async def test_memory_is_the_programs_and_not_that_of_the_process_which_became_it(

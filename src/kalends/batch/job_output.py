@@ -36,6 +36,8 @@ class Writer:
     over: bool
     could_not_start: bool = False
     """It has written nothing, and never will."""
+    over_s: int = 0
+    """How long ago it ended, at least."""
 
     def path(self, stream: str) -> str:
         """Return where a stream goes as its user has named it; "" where the machine keeps it."""
@@ -103,6 +105,7 @@ class OutputReader:
         return Writer(
             number, past.user, past.request, past.index, past.submitted, past.attempt, over=True,
             could_not_start=past.ending is not None and past.ending.kind == "not-started",
+            over_s=queue.last_s - past.over,
         )  # fmt: skip
 
 
@@ -140,9 +143,9 @@ class ShepherdOutputs:
             )
         name = f"{writer.number}.{writer.attempt}"
         if writer.over and self.launcher.look(name).state is State.ABSENT:
-            raise not_kept(
-                self.machine, writer, path, f": it is for {format_duration(self.kept_s)}"
-            )
+            expired = writer.over_s >= self.kept_s
+            why = f"it is for {format_duration(self.kept_s)}" if expired else "its file is gone"
+            raise not_kept(self.machine, writer, path, f": {why}")
         try:
             return await asyncio.to_thread(self._read, name, path, offset)
         except NotFound:
@@ -163,10 +166,10 @@ class ShepherdOutputs:
         return line[offset - most :] if found == line else b""
 
 
-def not_kept(machine: str, writer: Writer, path: str, how_long: str = "") -> NotFound:
+def not_kept(machine: str, writer: Writer, path: str, why: str = "") -> NotFound:
     """Return the error for output that was deleted."""
     return NotFound(
-        f"the output of job {machine}/{writer.number} is no longer kept{how_long}",
+        f"the output of job {machine}/{writer.number} is no longer kept{why}",
         where="job",
         remedy=f"read {path} yourself" if path else "let jobs write to your own files: --output",
     )

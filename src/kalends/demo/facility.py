@@ -10,15 +10,16 @@ import contextlib
 import os
 import re
 import shlex
+import stat
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 import kalends
-from kalends.batch.shepherds.folders import PASSABLE
+from kalends.batch.shepherds.folders import PASSABLE, Folders
 from kalends.core.errors import Conflict
 from kalends.core.identifiers import split_resource
 from kalends.demo import processes
@@ -216,10 +217,7 @@ async def servers(
         running[name] = await processes.start(name, configuration)
         said(f"{name} listens at {running[name].url}")
 
-    # Of its own, with a short path, as sockets need it: `directory` may lie anywhere.
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-", ignore_cleanup_errors=True) as jobs:
-        # Jobs of other Unix users have their scripts below it.
-        os.chmod(jobs, PASSABLE)
+    with _jobs_folder(directory, plan.sites) as jobs:
         try:
             said(f"starting the sites {', '.join(plan.sites)}")
             await all_of(begin(name, _on_free_port(directory, name, jobs)) for name in plan.sites)
@@ -230,6 +228,26 @@ async def servers(
             yield running
         finally:
             await processes.stop(running.values())
+
+
+@contextlib.contextmanager
+def _jobs_folder(directory: Path, sites: Iterable[str]) -> Iterator[str]:
+    """Provide the folder of all jobs: in `directory`, or elsewhere, until this context ends.
+
+    Elsewhere if its path is too long for sockets, or closed to the Unix users of jobs.
+    """
+    own = directory / "jobs"
+    shared = os.geteuid() == 0
+    closed = shared and any(not each.stat().st_mode & stat.S_IXOTH for each in directory.parents)
+    if not closed and not any(Folders(f"{own}/{site}").too_long for site in sites):
+        own.mkdir(exist_ok=True)
+        for each in (directory, own) if shared else ():
+            os.chmod(each, PASSABLE)
+        yield str(own)
+        return
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-", ignore_cleanup_errors=True) as jobs:
+        os.chmod(jobs, PASSABLE)
+        yield jobs
 
 
 def _on_free_port(directory: Path, site: str, jobs: str) -> Path:

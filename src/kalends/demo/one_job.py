@@ -18,6 +18,7 @@ from kalends.demo.together import until
 LINE: Final = 'echo "job $KALENDS_JOB has nodes $KALENDS_NODES"; sleep 60'
 NODES: Final = 4
 LIMIT_S: Final = 60
+WAITING: Final = ("held", "queued", "kept")
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,19 @@ async def run_one(facility: Facility) -> JobSeen:
 
 
 async def end_all(facility: Facility) -> None:
-    """End all jobs of all users, if the site still answers."""
+    """End what runs on the machine, if the site still answers; waiting jobs stay for the next start."""
     url, token = facility.site_url(MACHINE), facility.token(OPERATOR)
     with contextlib.suppress(KalendsError):
         async with kalends.connect(url, token=token) as client:
-            jobs = (await client.jobs(MACHINE, everyone=True)).jobs
-            for job in jobs:
-                await client.kill_job(MACHINE, job.job)
-            for job in jobs:
-                await _over(client, job.job)
+            while jobs := [
+                each
+                for each in (await client.jobs(MACHINE, everyone=True)).jobs
+                if each.phase not in WAITING
+            ]:
+                for job in jobs:
+                    await client.kill_job(MACHINE, job.job)
+                for job in jobs:
+                    await _over(client, job.job)
 
 
 async def _over(client: Client, number: int) -> JobView:

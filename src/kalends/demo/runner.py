@@ -71,7 +71,9 @@ def _directory(directory: Path | None) -> Iterator[Path]:
     if directory is not None:
         yield directory.absolute()
         return
-    with tempfile.TemporaryDirectory(prefix="kalends-demo-") as temporary:
+    with tempfile.TemporaryDirectory(
+        prefix="kalends-demo-", ignore_cleanup_errors=True
+    ) as temporary:
         yield Path(temporary)
 
 

@@ -340,6 +340,8 @@ async def test_what_the_server_would_refuse_is_never_sent(
     with pytest.raises(InvalidInput):
         await call(client)
     assert broker.seen == []
+    with pytest.raises(InvalidInput, match=r"wait_s: 200 .*0 to 120, and call again"):
+        await client.cancel("01890000-0000-7000-8000-000000000001", wait_s=200)
 
 
 async def test_a_booking_still_being_decided_is_answered_as_open(client: Client) -> None:

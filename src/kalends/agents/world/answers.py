@@ -37,7 +37,9 @@ def picked(answer: Any, machines: Collection[str]) -> list[str]:
     """Return the `machines` that ``pick`` names, the best first; raises `BadResult`."""
     named = answer if type(answer) is list else [answer]
     if not named or not all(type(each) is str for each in named):
-        raise BadResult(f"pick answers a machine, or a list of machines, not {_kind(answer)}")
+        wrong = next((f"a list with {_kind(each)}" for each in named if type(each) is not str), "")
+        told = (wrong or "an empty list") if named is answer else _kind(answer)
+        raise BadResult(f"pick answers the name of a machine, or a list of names, not {told}")
     strange = next((each for each in named if each not in machines), None)
     if strange is not None:
         raise BadResult(f"{strange[:_SHOWN_MAX]!a} made no bid")

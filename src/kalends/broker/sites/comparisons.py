@@ -121,6 +121,7 @@ class Comparisons:
         current = self._replica.current
         if current is None:
             return
+        comparing = self._reconciler.running(site)
         try:
             if isinstance(message, m.Compared) and self._audits.running(site):
                 self._audits.receive(site, message, now.wall_ms)
@@ -136,6 +137,11 @@ class Comparisons:
             return
         if (report := self._reconciler.reports.get(site)) and not self._reconciler.running(site):
             self._alarms.settle(_about(site))
+            if comparing:
+                self._logger.info(
+                    "site_compared", site=site, compared=report.compared, locked_again=report.relocked,
+                    freed=report.cancelled, recovered=report.recovered, lost=len(report.lost),
+                )  # fmt: skip
             for lost in report.lost:
                 self._alarms.tell(
                     f"{lost.id} of {lost.user} cannot be restored at {site}:"

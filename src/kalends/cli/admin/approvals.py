@@ -58,9 +58,9 @@ def requests(settings: Settings) -> None:
 def approve(settings: Settings, id: str, word: str) -> None:
     """Approve a request that needs your approval.
 
-    The request is reserved when all owners concerned have approved it. Repeating the approval changes
-    nothing. An approved request can no longer be declined. Calls the site at --broker and needs the scope
-    admin.
+    The request is reserved when all owners concerned have approved it. An approved request can no
+    longer be declined. Repeating the approval with the whole ID, which --json prints, changes nothing. Calls
+    the site at --broker and needs the scope admin.
     """
     named, revision = _id_and_revision(id)
     with settings.connect() as client:
@@ -83,9 +83,9 @@ def approve(settings: Settings, id: str, word: str) -> None:
 def decline(settings: Settings, id: str, word: str) -> None:
     """Decline a request that needs your approval.
 
-    Releases the slots of the request at every site, and sends your comment to the user. Repeating the
-    decision changes nothing. A declined request can no longer be approved; the user can send a new one.
-    Calls the site at --broker and needs the scope admin.
+    Releases the slots of the request at every site, and sends your comment to the user. A declined
+    request can no longer be approved; the user can send a new one. Repeating the decision with the whole ID,
+    which --json prints, changes nothing. Calls the site at --broker and needs the scope admin.
     """
     named, revision = _id_and_revision(id)
     with settings.connect() as client:

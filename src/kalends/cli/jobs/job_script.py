@@ -62,8 +62,10 @@ class JobCommand(ServerCommand):
         try:
             given, _, _ = self.make_parser(ctx).parse_args(args=list(words))
         except click.UsageError as error:
+            unknown = isinstance(error, click.NoSuchOption)
             raise InvalidInput(
-                error.format_message(),
+                # What it is said to be like may be no option of a job.
+                error.message if unknown else error.format_message(),
                 where=where,
                 remedy=f"kalends {ctx.info_name} -h lists them",
             ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Iterator
+from datetime import datetime
 from itertools import islice
 from zoneinfo import ZoneInfo
 
@@ -148,7 +149,8 @@ def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
 @server_command("watch", "kalends watch", "kalends watch 5d0c1f2e --after 0 --count 1")
 @click.argument("id", required=False)
 @click.option("--after", type=WholeNumber(-1), default=-1, metavar="N",
-              help="Number of the last event already seen.  [default: events from now on]")  # fmt: skip
+              help="Number of the last event already seen; 0: all since the "
+              "start of the broker.  [default: events from now on]")  # fmt: skip
 @click.option(
     "--count",
     type=WholeNumber(1),
@@ -178,8 +180,10 @@ def watch(settings: Settings, id: str | None, after: int, count: int | None) -> 
 
 
 def _tell(client: SyncClient, event: Event, zone: ZoneInfo) -> None:
-    at = short_time(event.at_ms // 1000, zone)
-    output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
+    at = datetime.fromtimestamp(event.at_ms // 1000, zone)
+    output.say(
+        f"{at:%a %Y-%m-%d %H:%M:%S}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip()
+    )
     for line in problems.refusal_lines(event.refusals):
         output.say(line)
     if event.kind == "recalled":

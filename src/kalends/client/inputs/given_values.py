@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 
@@ -42,11 +41,17 @@ def checked_job(job: JobRequest) -> JobRequest:
     return job
 
 
-def milliseconds(wait_s: float) -> int:
-    """Return `wait_s` in milliseconds; raises `InvalidInput` if it is not a time to wait."""
-    if not is_number(wait_s) or not 0 <= wait_s <= limits.WINDOW_S_MAX:
+WAIT_S_MAX: Final = 120
+"""The longest wait of one call."""
+
+
+def milliseconds(wait_s: float, most_s: int = WAIT_S_MAX) -> int:
+    """Return `wait_s` in milliseconds; raises `InvalidInput` if it is not a time to wait, up to `most_s`."""
+    if not is_number(wait_s) or not 0 <= wait_s <= most_s:
         raise InvalidInput(
-            f"{wait_s!r} is not a time to wait", where="wait_s", remedy="give seconds, 0 or more"
+            f"{wait_s!r} is not a time to wait",
+            where="wait_s",
+            remedy=f"give seconds, 0 to {most_s}, and call again to wait longer",
         )
     return round(wait_s * 1000)
 

@@ -268,7 +268,7 @@ class RequestCalls:
         approve it. Raises the reason for a failure, like `book`; then nothing is booked.
         """
         if wait_s is not None:
-            milliseconds(wait_s)
+            milliseconds(wait_s, limits.WINDOW_S_MAX)
         return settled(
             await self._follower.settled(
                 await self._listing.full_id(id),

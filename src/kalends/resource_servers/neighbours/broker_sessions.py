@@ -10,7 +10,7 @@ at again whenever it sends a fresh token (`kalends.serving.auth.session_proof`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -35,6 +35,7 @@ from kalends.core.errors import (
 )
 from kalends.core.features import Feature
 from kalends.resource_servers.neighbours.links import BrokerLink
+from kalends.resource_servers.participation.effects import Send
 from kalends.resource_servers.participation.registers import Badge
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.auth.callers import OPEN, Caller
@@ -235,7 +236,27 @@ class BrokerSessions:
             if link.closing:
                 return
             self._taken(len(turn))
-            self._engine().receive(link.name, turn)
+            self._count(link, turn, self._engine().receive(link.name, turn))
+
+    def _count(self, link: BrokerLink, turn: Sequence[m.Message], sends: Iterable[Send]) -> None:
+        """Count what a comparison restores, and log it at its end."""
+        for message in turn:
+            match message:
+                case m.Compare(after=""):
+                    link.comparing = True
+                case m.Cancel():
+                    link.freed += link.comparing
+        link.locked_again += sum(
+            isinstance(each.message, m.Relocked) and not each.message.blockers for each in sends
+        )
+        if any(isinstance(message, m.Settled) for message in turn):
+            self._logger.info(
+                "broker_compared",
+                broker=link.name,
+                locked_again=link.locked_again,
+                freed=link.freed,
+            )
+            link.comparing, link.locked_again, link.freed = False, 0, 0
 
     def _believe(
         self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller], proof: str

@@ -62,6 +62,9 @@ class BrokerLink:
         self.through: tuple[str, ...] = ()
         self.version = BASE
         self.closing = False
+        self.comparing = False
+        """What follows belongs to a comparison, by which reservations are locked again and freed."""
+        self.locked_again = self.freed = 0
         self._site = site
         self._clocks = clocks
         self._mark = mark

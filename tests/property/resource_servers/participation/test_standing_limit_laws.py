@@ -21,7 +21,7 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.calendars import Limit
+from kalends.calendars import Limit, UsageShare
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.principals import Principal
@@ -130,3 +130,17 @@ def test_who_asks_is_told_how_much_stands_of_what_may() -> None:
     assert "all: 0.05 of 0.25 unit-hours are taken" in told
     others = site.participant.book.rules_for(BOB, POOL, site.now.wall_s)
     assert "few: 0 of 2 reservations are yours" in others
+
+
+def test_who_asks_is_told_how_much_of_each_week_is_used() -> None:
+    site = Site(owners_limits=(Limit("week", "everyone", share=UsageShare(unit_s=1800)),))
+    assert "week: 0 of 0.5 unit-hours in the week from " in described(site)[0]
+    lock(site, 1, want("pool", 0, 60, 3))
+    lock(site, 2, want("pool", 7 * DAY, 7 * DAY + 360, 3))
+    present, later = described(site)
+    assert present.startswith("week: 0.05 of 0.5 unit-hours in the week from Mon 2027-01-11 00:00")
+    assert later.startswith("week: 0.3 of 0.5 unit-hours in the week from Mon 2027-01-18 00:00")
+
+
+def described(site: Site) -> list[str]:
+    return site.participant.book.usage.described(ANN, POOL, site.now.wall_s)

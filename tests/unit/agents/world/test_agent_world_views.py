@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.agent_worlds import ADA, DAY_S, MONDAY, Taken, calendar, visit
 
 from kalends.agents.runs import RunOutcome, ScriptRun
-from kalends.agents.world.answers import BadResult, chosen, judged, recalled
+from kalends.agents.world.answers import BadResult, chosen, judged, picked, recalled
 from kalends.agents.world.offers import Offer, default_choice, offers
 from kalends.agents.world.views import TAKEN_SHOWN_MAX, Asker, choose_arguments, recall_arguments
 from kalends.agents.world.visible_calendar import STEPS_EACH_MIN, STEPS_MAX, Shown, look, steps_each
@@ -234,6 +234,8 @@ def test_an_answer_that_is_not_exactly_right_is_refused_with_the_reason(
 
 @pytest.mark.parametrize("answer", [None, 0, 1, "True", [True], 1.0])
 def test_recall_answers_true_or_false_and_nothing_like_it(answer: Any) -> None:
+    with pytest.raises(BadResult, match="a list of names, not a list with a dict"):
+        picked([{"machine": "a/b"}], ["a/b"])
     with pytest.raises(BadResult, match="True or False"):
         recalled(answer)
     assert recalled(True)

@@ -129,6 +129,7 @@ def test_a_program_is_mistaken_for_no_machine() -> None:
         ("--color always", "--color is no option of a job"),
         ("--json", "--json is no option of a job"),
         ("--key k", "--key is no option of a job"),
+        ("--bogus", "--bogus"),
     ],
 )
 def test_what_cannot_stand_in_a_script_is_refused_with_its_line(
@@ -137,6 +138,7 @@ def test_what_cannot_stand_in_a_script_is_refused_with_its_line(
     with pytest.raises(InvalidInput) as raised:
         options_of(file, f"#!/bin/sh\n#KALENDS --for 1h\n#KALENDS {line}\n")
     assert (raised.value.where, said in raised.value.detail) == ("#KALENDS, line 3", True)
+    assert "Did you mean" not in raised.value.detail
 
 
 def test_a_byte_order_mark_is_no_part_of_a_script(file: Path) -> None:

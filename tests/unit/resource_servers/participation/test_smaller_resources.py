@@ -160,6 +160,21 @@ def test_a_reservation_that_is_being_changed_is_in_the_way_with_what_it_is_to_be
         change(site, with_pool(1))
 
 
+@WAYS
+def test_owners_see_a_moved_reservation_by_the_id_that_its_user_knows(change) -> None:  # type: ignore[no-untyped-def]
+    site = Site()
+    lock(site, 1, want("pool", 0, HOUR, 2))
+    for number in (2, 3):
+        lock(site, number, want("pool", number * HOUR, (number + 1) * HOUR, 2), replaces=number - 1)
+    with pytest.raises(Conflict, match=f"cannot have 1 units yet: {short_id(rid(1))} of ann"):
+        change(site, with_pool(1))
+    body = owner_calls.Reclaim(key="repair", resource=POOL, start=T0, end=T0 + 2 * DAY)
+    site.call(lambda participant, now: site.reminders.reclaim(body, now))
+    lock(site, 4, want("pool", 2 * DAY, 2 * DAY + HOUR, 2), replaces=3)
+    (view,) = site.reminders.views()
+    assert (view.gone, [each.id for each in view.reservations]) == ((rid(1),), [rid(1)])
+
+
 def test_of_many_in_the_way_some_are_named_and_the_others_counted(site: Site) -> None:
     for number in range(1, 14):
         lock(site, number, want("pool", number * HOUR, (number + 1) * HOUR, 3))

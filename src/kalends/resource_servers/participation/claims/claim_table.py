@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import Final, Literal
 
+from msgspec import structs
 from sortedcontainers import SortedList
 
 from kalends.calendars import Booking, KeptSlots, ResourceCalendar, State, unknown_resource
@@ -103,12 +104,19 @@ class ClaimTable:
             bookings = [booking_of(stake, each, state, until_ms) for each in stake.claims]
             for claim, booking in zip(stake.claims, bookings, strict=True):
                 if claim.resource not in self.calendars:
-                    raise still_booked(claim.resource, "UTC", [booking])
+                    raise still_booked(claim.resource, "UTC", self._named([booking]))
                 if claim.units > self.calendars[claim.resource].info.capacity:
-                    raise too_small(self.calendars[claim.resource].info, [booking])
+                    raise too_small(self.calendars[claim.resource].info, self._named([booking]))
             full = self.occupy(stake, state, until_ms)
             if full:
-                raise too_small(self.calendars[full].info, bookings)
+                raise too_small(self.calendars[full].info, self._named(bookings))
+
+    def _named(self, bookings: Sequence[Booking]) -> list[Booking]:
+        """Return `bookings` under the ids by which users call their reservations."""
+        return [
+            structs.replace(each, reservation=self.stakes.reservation_of(each.reservation))
+            for each in bookings
+        ]
 
     def check_carries(self, changed: Mapping[str, ResourceCalendar], now_s: int) -> None:
         """Raise `Conflict`, as `restore` does, unless `changed` resources carry all that is booked."""
@@ -122,9 +130,9 @@ class ClaimTable:
                 in_the_way(there, capacity, now_s) if capacity < calendar.info.capacity else []
             )
             if standing and name in changed:
-                raise too_small(changed[name].info, standing)
+                raise too_small(changed[name].info, self._named(standing))
             if standing:
-                raise still_booked(name, calendar.info.zone, standing)
+                raise still_booked(name, calendar.info.zone, self._named(standing))
 
     def take_rules(self, changed: Mapping[str, ResourceCalendar], now_s: int = 0) -> None:
         """Let `changed` resources be as they are there; what is booked stays, and counts against new limits.
@@ -187,14 +195,14 @@ class ClaimTable:
         calendar = self.calendars.get(resource)
         if calendar is None:
             if coming:
-                raise still_booked(resource, "UTC", coming)
+                raise still_booked(resource, "UTC", self._named(coming))
             calendar = self.calendars[resource] = retired(resource)
         try:
             calendar.load(together)
         except (Conflict, InvalidInput):
             standing = in_the_way(coming, calendar.info.capacity, now_s)
             if standing:
-                raise too_small(calendar.info, standing) from None
+                raise too_small(calendar.info, self._named(standing)) from None
             calendar.load(coming)
             self._spent.update((resource, each.id) for each in together if each.end <= now_s)
 

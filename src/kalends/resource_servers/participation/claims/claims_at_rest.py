@@ -131,6 +131,17 @@ class Stakes(MutableMapping[str, Stake]):
         body = self._resting.get(rid)
         return decode_stake(body) if body is not None else None
 
+    def reservation_of(self, rid: str) -> str:
+        """Return the id by which users call the reservation that `rid` is, or is a change of.
+
+        Changed requests are forgotten some time: then the oldest id that is known here.
+        """
+        stake = self.peek(rid)
+        while stake is not None and stake.replaces:
+            rid = stake.replaces
+            stake = self.peek(rid)
+        return rid
+
     def is_resting(self, rid: str) -> bool:
         return rid in self._resting
 

@@ -178,21 +178,27 @@ class Usage:
         return bounds
 
     def described(self, principal: Principal, resource: str, now_s: int) -> list[str]:
-        """Return in words how much stands of what may: ``staff: 2 of 3 reservations are yours``."""
+        """Return in words how much is used of what may be: ``staff: 2 of 3 reservations are yours``.
+
+        Of a share it is that of the present week, and of each later one in which some is used.
+        """
         calendar = self._calendars.get(resource)
         if calendar is None:
             return []
+        horizon_s = now_s + calendar.info.horizon_s
+        present, *later = weeks(now_s, horizon_s, zone_named(calendar.info.zone))
         told = []
-        for week in (STANDING, STANDING_TIME):
-            for user, rule_name in _owners(calendar, principal, KIND_OF[week]):
+        for week in (AT_ONCE, STANDING, STANDING_TIME, present, *later):
+            for user, rule_name in _owners(calendar, principal, KIND_OF.get(week, "share")):
                 account = Account(resource, user, rule_name, week)
                 rule = _rule_of(calendar, principal, account)
-                used = _most(calendar, rule, week) - self._left(calendar, principal, account, now_s)
-                whose = "are taken" if rule.together else "are yours"
-                if week == STANDING:
-                    told.append(f"{rule.name}: {used} of {rule.describe_number()} {whose}")
-                else:
-                    told.append(f"{rule.name}: {used / 3_600:g} of {rule.describe_time()} {whose}")
+                most = _most(calendar, rule, week)
+                used = most - self._left(calendar, principal, account, now_s)
+                if used or week not in later:
+                    whose = "are taken" if rule.together else "are yours"
+                    told.append(
+                        f"{rule.name}: {_used_of(calendar, rule, week, used, most)} {whose}"
+                    )
         return told
 
     def _left(
@@ -354,6 +360,18 @@ def _most(calendar: ResourceCalendar, rule: Limit, week: Interval) -> int:
     if week == AT_ONCE or rule.share is None:
         return rule.held_max
     return rule.share.of(calendar.info.capacity, week.length_s)
+
+
+def _used_of(calendar: ResourceCalendar, rule: Limit, week: Interval, used: int, most: int) -> str:
+    """Return how much is `used`, of which maximum: ``2 of 3 reservations``."""
+    if week == AT_ONCE:
+        return f"{used} of {most} held at once"
+    if week == STANDING:
+        return f"{used} of {rule.describe_number()}"
+    if week == STANDING_TIME:
+        return f"{used / 3_600:g} of {rule.describe_time()}"
+    begins = format_time(week.start, calendar.info.zone)
+    return f"{used / 3_600:g} of {most / 3_600:g} unit-hours in the week from {begins}"
 
 
 def _refusal(calendar: ResourceCalendar, rule: Limit, week: Interval) -> Refusal:

@@ -231,7 +231,8 @@ class Dangers:
         return self.grants.move(grant, nodes, surely_absent=surely_absent)
 
     def _report(self, grant: NodeGrant, why: str) -> None:
-        about = f"reservation {grant.rid} on {grant.resource}"
+        reservation = self.grants.book.stakes.reservation_of(grant.rid)
+        about = f"reservation {reservation} on {grant.resource}"
         told = self._told.pop(grant.number, "")
         if told and (told != about or not why):
             self.outbox.report(told, "")

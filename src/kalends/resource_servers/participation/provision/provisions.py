@@ -242,7 +242,8 @@ class Provisions:
             if grant is not None:
                 self.mirror.begin(grant)
             else:
-                about = f"reservation {stake.rid} on {claim.resource}"
+                reservation = self.grants.book.stakes.reservation_of(stake.rid)
+                about = f"reservation {reservation} on {claim.resource}"
                 told = "it is locked here, but the batch system cannot keep it"
                 self.mirror.outbox.report(about, told)
 

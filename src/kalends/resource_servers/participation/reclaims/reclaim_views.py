@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from kalends.contract import owner_calls
@@ -18,7 +18,8 @@ from kalends.resource_servers.participation.reclaims.reclaims import Reclaimed, 
 
 
 def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> owner_calls.ReclaimView:
-    """Return it as it is now."""
+    """Return it as it is now, with the ids by which users call their reservations."""
+    named = choice.book.stakes.reservation_of
     found = choice.in_the_way(reclaimed)
     waiting = tuple(stake.rid for stake in found.going)
     staying = {stake.rid for stake in (*found.beside, *found.spared)}
@@ -29,36 +30,40 @@ def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> owner_calls.ReclaimV
         start=reclaimed.start,
         end=reclaimed.end,
         reason=reclaimed.reason,
-        waiting=waiting,
-        gone=gone,
-        spared=tuple(stake.rid for stake in found.spared),
+        waiting=tuple(map(named, waiting)),
+        gone=tuple(map(named, gone)),
+        spared=tuple(named(stake.rid) for stake in found.spared),
         units=reclaimed.units,
         lacking=tuple(choice.room.lacking(reclaimed.key)),
         beside=len(found.beside),
         exact=found.exact,
         reservations=(
-            *_still_there(reclaimed, found),
+            *_still_there(reclaimed, found, named),
             *(_gone(reclaimed, rid, choice) for rid in gone),
         ),
     )
 
 
 def _still_there(
-    reclaimed: Reclaimed, found: InTheWay
+    reclaimed: Reclaimed, found: InTheWay, named: Callable[[str], str]
 ) -> Iterable[owner_calls.ReclaimedReservation]:
     for stake in found.going:
-        yield _told_of(stake, reclaimed, "waiting")
+        yield _told_of(stake, reclaimed, named(stake.rid), "waiting")
     for stake in found.spared:
-        yield _told_of(stake, reclaimed, "stays", "it begins within the notice")
+        yield _told_of(stake, reclaimed, named(stake.rid), "stays", "it begins within the notice")
 
 
 def _told_of(
-    stake: Stake, reclaimed: Reclaimed, state: Literal["waiting", "stays"], why: str = ""
+    stake: Stake,
+    reclaimed: Reclaimed,
+    id: str,
+    state: Literal["waiting", "stays"],
+    why: str = "",
 ) -> owner_calls.ReclaimedReservation:
     claims = claims_to_go(stake, reclaimed) or claims_there(stake, reclaimed)
     place = place_of(stake, claims)
     return owner_calls.ReclaimedReservation(
-        id=stake.rid, user=place.user, start=place.start, end=place.end, units=place.units,
+        id=id, user=place.user, start=place.start, end=place.end, units=place.units,
         state=state, why=why,
     )  # fmt: skip
 
@@ -74,7 +79,7 @@ def _gone(
     stake = choice.book.stakes.peek(rid)
     cancelled = stake is not None and stake.has("cancelled")
     return owner_calls.ReclaimedReservation(
-        id=rid,
+        id=choice.book.stakes.reservation_of(rid),
         user=had.user,
         start=had.start,
         end=had.end,
