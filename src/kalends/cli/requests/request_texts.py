@@ -264,9 +264,9 @@ def _state_text(view: RequestView) -> str:
     """Return the stage, how the job ended, changes by others, and whether a change is under way."""
     stage = _stage(view)
     if stage != "ended":
-        made = made_text(view.changed) if view.changed else ""
-        told = ", ".join(filter(None, (made, "changing" if view.changing else "")))
-        return f"{stage} ({told})" if told else stage
+        told = [made_text(view.changed)] if view.changed else []
+        told += ["changing"] if view.changing else []
+        return f"{stage} ({', '.join(told)})" if told else stage
     ended = view.placed.ended if view.placed is not None else None
     return stage if ended is None or ended.succeeded else f"ended: {how_ended(ended)}"
 

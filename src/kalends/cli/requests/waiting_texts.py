@@ -108,12 +108,8 @@ def id_to_ask_by(view: RequestView) -> str:
 
 
 def id_to_type(view: RequestView) -> str:
-    """Return `id_to_ask_by`, short unless it is that of a change.
-
-    A change that is decided is found by its whole id only.
-    """
-    asked_by = id_to_ask_by(view)
-    return asked_by if asked_by != view.id else short_id(asked_by)
+    """Return `id_to_ask_by`, short unless it is a change's: a decided change is found by its whole id."""
+    return view.changing if id_to_ask_by(view) == view.changing else short_id(view.id)
 
 
 def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
