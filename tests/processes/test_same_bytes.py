@@ -23,7 +23,6 @@ ROOT: Final = Path(__file__).parents[2]
 DATA: Final = ROOT / "examples" / "data"
 DIGESTS: Final = ROOT / "tests" / "data" / "schedules" / "digests.json"
 LOG: Final = "sdsc-sp2-excerpt.swf"
-"""Named as from its own folder: results hold the command that made them."""
 
 CASES: Final = {
     "counted.swf": (LOG,),
@@ -49,21 +48,26 @@ def policies() -> list[str]:
 
 
 def written(directory: Path, case: str, seed: int) -> Mapping[str, Any]:
-    """The file of each policy, and the metrics under the name ``metrics``, with this hash seed."""
+    """The file of each policy, and the metrics under the name ``metrics``, with this hash seed.
+
+    It is run from a folder of its own: results hold the command with the names of its files.
+    """
     directory.mkdir()
+    here = [directory / name for name in (LOG, "speedups.json")]
+    for link in here:
+        link.symlink_to(DATA / link.name)
     program = "import sys; from kalends.cli import main; sys.exit(main())"
-    out = directory / case
     done = subprocess.run(
         [sys.executable, "-c", program, "simulate", *CASES[case], "--policy", ",".join(policies()),
-         "--out", str(out), "--json"],
-        env={**os.environ, "PYTHONHASHSEED": str(seed)}, cwd=DATA, capture_output=True, text=True,
-        check=False,
+         "--out", case, "--json"],
+        env={**os.environ, "PYTHONHASHSEED": str(seed)}, cwd=directory, capture_output=True,
+        text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)["data"]
     for each in metrics:
         del each["seconds"], each["jobs_per_second"]
-    files = {path.name: path.read_bytes() for path in directory.iterdir()}
+    files = {path.name: path.read_bytes() for path in directory.iterdir() if path not in here}
     assert len(files) == len(policies())
     return {**files, "metrics": metrics}
 
