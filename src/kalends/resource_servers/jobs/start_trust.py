@@ -21,7 +21,7 @@ TRIAL_MS: Final = 60_000
 """A trial whose job was not placed here, or waits, is given up after this: another one may be made."""
 
 USERS_OF_A_HOLE: Final = 2
-"""So many users whose jobs could not be started in a row: it is the machine, and not an account."""
+"""Users whose jobs fail to start one after another, until the fault is the machine's and not an account's."""
 
 REMEMBERED_MAX: Final = 10_000
 NO_REASON: Final = "no reason is known"

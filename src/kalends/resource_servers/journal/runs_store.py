@@ -31,7 +31,7 @@ NUMBER_MAX: Final = (1 << 63) - 1
 """SQLite's largest; no run has a greater number."""
 
 PRUNE_SLACK: Final = 100
-"""So many runs come between two looks at what is too much."""
+"""Runs stored between two checks of the total."""
 
 _PRUNE: Final = """
 delete from run where number in (

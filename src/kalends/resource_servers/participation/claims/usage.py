@@ -64,7 +64,7 @@ class Usage:
         self._noted: dict[str, Amounts] = {}
         self._used: Amounts = Counter()
         self._ends: defaultdict[Account, SortedList] = defaultdict(SortedList)
-        """Of accounts that count what is not over: ``(end, rid, amount)``, by end."""
+        """For accounts that count only what is not over: ``(end, rid, amount)``, by end."""
         self._ends_of: dict[str, list[tuple[Account, int, int]]] = {}
         """For each request its entries in `_ends`: account, end and amount."""
 

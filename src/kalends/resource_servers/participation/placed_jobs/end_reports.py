@@ -21,7 +21,7 @@ SAY_AGAIN_MS: Final = 1_000
 SAY_AGAIN_MS_MAX: Final = 900_000
 
 UNTOLD_MAX: Final = 1_000
-"""Of more the oldest are given up: their broker takes it that they run to their limits."""
+"""Maximum reports kept. The oldest are dropped first; brokers assume that those jobs run to their limits."""
 
 
 @dataclass(eq=False)

@@ -40,7 +40,7 @@ class QueueMove(NamedTuple):
     resource: str
     jobs: tuple[RunningJob, ...] = ()
     planned: Plan | None = None
-    """Of the machine, for jobs that no new claim may delay."""
+    """The machine's plan for jobs that no new claim may delay."""
     given_back: Collection[int] | None = None
     """Bookings where jobs may stand, as long as they are there: nobody has come for them."""
 

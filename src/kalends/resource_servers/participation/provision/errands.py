@@ -23,7 +23,7 @@ Continuation = Callable[[SystemAnswer, Moment], None]
 
 @dataclass(eq=False)
 class Errands:
-    """Those under way, by number."""
+    """The errands under way, by number."""
 
     outbox: ParticipantOutbox
     numbers: FenceNumbers

@@ -38,7 +38,7 @@ class GrantTable:
     room: KeptRoom
     foreign: ForeignRoom
     life: str
-    """Of the site: its part of the names that this life gives."""
+    """The life of the site; it is part of the names that the site gives."""
     _grants: dict[int, NodeGrant] = field(init=False, default_factory=dict)
     _by_claim: dict[int, NodeGrant] = field(init=False, default_factory=dict)
     _by_rid: defaultdict[str, dict[int, NodeGrant]] = field(

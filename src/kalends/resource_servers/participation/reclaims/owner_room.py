@@ -48,7 +48,7 @@ class OwnerRoom:
     """Whether what is free may be taken: not while what was locked may have to be locked again."""
     _shares: dict[str, OwnersShare] = field(default_factory=dict)
     _lacking: dict[str, list[Step]] = field(default_factory=dict)
-    """Of each that has not got all yet: when how many units lack."""
+    """For each reclaim that is not complete: the units that it lacks, over time."""
     _put_off: set[str] = field(default_factory=set)
     """Those that have not taken what is free."""
 
