@@ -17,9 +17,8 @@ def main() -> int:
         gc.freeze()
         gc.enable()
         return run()
-    except (
-        KeyboardInterrupt
-    ):  # It came while the program was loaded; later, the program handles it.
+    except KeyboardInterrupt:
+        # It came while the program was loaded; later, the program handles it.
         print("kalends: interrupted", file=sys.stderr)
         return 130
 

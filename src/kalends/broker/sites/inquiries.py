@@ -62,7 +62,7 @@ class Inquiries:
             self._waiters.answer(to, message)
 
     def settled(self, to: str, *, proved: bool) -> None:
-        """The register has been asked: an asker without an answer has to come again, or has no part in it."""
+        """Refuse an asker that the register has not answered: for now, or for a wrong secret."""
         if proved:
             self.refuse(to, _ask_later("the register has no answer yet"))
         else:
