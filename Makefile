@@ -5,16 +5,19 @@ IN_VENV := .venv/bin
 PYTEST := $(IN_VENV)/python -m pytest
 WORKERS := 2
 IN_PARALLEL := -n $(WORKERS) --dist worksteal
+# In many folders, for each worker begins to collect at another one (conftest.py).
+UNIT := $(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/unit/*/ tests/property/*/))) plugins/malleable/tests/unit
 SIMULATION := tests/simulation tests/shells tests/fuzz
 ATTACKS := tests/attacks
 LANGUAGE := tests/unit/agents tests/property/agents $(patsubst %,tests/attacks/test_attacks_%.py,language corpus sandbox pythons)
-PROCESSES := tests/processes tests/examples tests/backends tests/psij plugins/gridengine/tests plugins/malleable/tests/processes
+PROCESSES := tests/processes tests/postgres tests/examples tests/backends tests/psij plugins/gridengine/tests plugins/malleable/tests/processes
 SECONDS := 600
 EFFORT := 20
 PAIRS := 1000000
 PLACES := 1000000
 SCHEDULES := 100000
 KILLS := 1000
+ROUNDS := 700
 
 # The tests start hundreds of processes: none shall have to compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,8 +27,8 @@ ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-pythons test-psij \
-	soak soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-backends bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-backends bench-denial published papers lock audit release clean
+	soak soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-failovers soak-backends bench bench-calendar bench-agents \
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-stores bench-backends bench-denial published papers lock audit release clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -46,6 +49,7 @@ demo: setup-server ## Three sites, a broker, sample bookings and one co-allocati
 # process, beside which tests use the other processors.
 test: setup-test ## Everything CI checks
 	@tools/setup-root-tests
+	@tools/setup-postgres
 	@$(MAKE) --no-print-directory --jobs $(WORKERS) --output-sync=target lint layers
 	@$(MAKE) --no-print-directory --jobs $(WORKERS) types unit
 	@$(MAKE) --no-print-directory published
@@ -63,7 +67,7 @@ layers: setup-test ## Lower floors import nothing of the higher; pure modules do
 	$(IN_VENV)/lint-imports
 
 unit: setup-test ## Unit and property tests
-	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property plugins/malleable/tests/unit $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) $(UNIT) $(ARGS)
 
 published: setup-test ## Published figures of policies on real logs, to the last digit
 	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
@@ -101,7 +105,7 @@ test-oar: setup-test ## Sites before a real OAR, which is installed for root
 test-psij: setup-test ## PSI/J's own tests, from its source distribution, on a site of ours
 	$(IN_VENV)/python -m tests.psij.suite $(ARGS)
 
-soak: soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs ## All soaks: more than an hour
+soak: soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-failovers ## All soaks: more than two hours
 
 soak-faults: setup-test ## Simulated faults with fresh seeds: SECONDS=600, and 500 of every climate
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
@@ -121,6 +125,10 @@ soak-starts: setup-test ## SCHEDULES=100000 of jobs that start at most once: non
 
 soak-jobs: setup-test ## A site that runs jobs, its zygotes and shepherds, killed KILLS=1000 times and audited
 	$(IN_VENV)/python -m tests.processes.job_soak --kills $(KILLS) $(ARGS)
+
+soak-failovers: setup-test ## Brokers, sites and their PostgreSQL struck ROUNDS=700 times under load, and audited
+	@tools/setup-postgres
+	$(IN_VENV)/python -m tests.postgres.failover_soak --rounds $(ROUNDS) $(ARGS)
 
 soak-backends: setup-test ## A Slurm controller and the site before it killed KILLS=1000 times under load
 	@tools/setup-slurm
@@ -167,6 +175,10 @@ bench-commands: setup-test ## CPU of everyday commands, each as a process
 
 bench-jobs: setup-test ## Jobs on a live site, beside Slurm on loopback: rates, restarts, long queues
 	@$(IN_VENV)/python -m benchmarks.jobs $(ARGS)
+
+bench-stores: setup-test ## Registers and whole servers on SQLite and on PostgreSQL, by replicas; failover and take-over
+	@tools/setup-postgres
+	@$(IN_VENV)/python benchmarks/stores.py $(ARGS)
 
 bench-bids: setup-test ## Jobs that are left to a broker, a second, over five sites on loopback
 	@$(IN_VENV)/python -m benchmarks.bids $(ARGS)

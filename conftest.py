@@ -8,8 +8,10 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, Phase, settings
 from tests import effort
 from tests.needs import DECLARED, NEEDS, declare
@@ -38,12 +40,46 @@ NOT_RUN = pytest.StashKey[dict[str, list[str]]]()
 """By the reason."""
 
 
+ORDER = pytest.StashKey[list[str]]()
+"""The arguments as they were given."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     declare(config, *NEEDS)
     config.stash[NOT_RUN] = {}
+    _begin_elsewhere(config)
+
+
+def _begin_elsewhere(config: pytest.Config) -> None:
+    """Let each worker of xdist collect from another argument on.
+
+    In a fresh clone, pytest compiles each module when it is first imported. Workers in step would all compile
+    all of them; now each finds most of them compiled by others.
+    """
+    config.stash[ORDER] = [*config.args]
+    worker = getattr(config, "workerinput", None)
+    if worker is None or any("::" in each for each in config.args):
+        return
+    number = int(worker["workerid"].removeprefix("gw"))
+    first = len(config.args) * number // worker["workercount"]
+    config.args[:] = [*config.args[first:], *config.args[:first]]
+
+
+def _in_order(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests of a worker in the order that all workers must agree on."""
+    if config.args == config.stash[ORDER]:
+        return
+    folder = config.invocation_params.dir
+    given = [folder / each for each in config.stash[ORDER]]
+    numbers = {
+        path: next(at for at, each in enumerate(given) if path.is_relative_to(each))
+        for path in {item.path for item in items}
+    }
+    items.sort(key=lambda item: numbers[item.path])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _in_order(config, items)
     for need in config.stash[DECLARED]:
         needy = [item for item in items if item.get_closest_marker(need.marker)]
         asked_for = not need.when_asked or need.marker in config.option.markexpr
@@ -55,6 +91,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             items[:] = [item for item in items if item not in needy]
             config.hook.pytest_deselected(items=needy)
             config.stash[NOT_RUN].setdefault(reason, []).extend(item.nodeid for item in needy)
+
+
+@pytest.fixture(autouse=True)
+def _process_as_before() -> Iterator[None]:
+    """A server that a test runs in this process hides files, and sends logs where it was told."""
+    mask, logging = os.umask(0o022), structlog.get_config()
+    os.umask(mask)
+    logging["processors"] = [*logging["processors"]]
+    yield
+    os.umask(mask)
+    if structlog.get_config() != logging:
+        structlog.configure(**logging)
 
 
 def pytest_collection_finish() -> None:

@@ -23,7 +23,7 @@ if __name__ == "__main__":
     sys.path.pop(0)
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.visits import endings, report, runs, session, wire, workers
+from benchmarks.visits import endings, near, report, runs, session, wire, workers
 from kalends.agents.runs import Engine
 from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 
@@ -81,6 +81,7 @@ SECTIONS: Final[dict[str, Callable[[Size], Any]]] = {
     "endings": lambda size: asyncio.run(endings.measure(ROOMY, size.failures, size.waits)),
     "memory": lambda size: asyncio.run(_memory(size)),
     "visits": lambda size: session.measure(2 * size.calls, size.failures),
+    "near": lambda size: near.measure(size.loads[-1]),
     "wire": lambda size: wire.measure(size.loads, size.bookings, USERS, size.rounds),
 }
 

@@ -29,6 +29,7 @@ import kalends
 from benchmarks.facility import Facility, facility
 from benchmarks.limits import bare_line, bare_stores
 from kalends.client.client import Client
+from kalends.core.errors import OutcomeUnknown
 
 SITES = 5
 PARTS = 3
@@ -58,7 +59,12 @@ class Load:
 
     async def _loop(self, ends_s: float) -> None:
         while (began_s := time.perf_counter()) < ends_s:
-            view = await self._client.book(self.request(wide=False))
+            try:
+                view = await self._client.book(self.request(wide=False))
+            except OutcomeUnknown:
+                # A machine that is too busy for its servers.
+                self.failed += 1
+                continue
             self.latencies_ms.append((time.perf_counter() - began_s) * 1e3)
             self.failed += view.state != "reserved"
 

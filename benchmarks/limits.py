@@ -29,8 +29,8 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.register import request_writes
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite import request_writes
+from kalends.broker.register.sqlite.broker_store import SCHEMA
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.contract.calls import Call, CallFrame, Reply, UnreadCall
@@ -38,7 +38,7 @@ from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, stored
 
 RID = "01a3185c-5000-7974-ba90-{:012x}"

@@ -31,14 +31,14 @@ from benchmarks.booking import wait_until_up
 from benchmarks.facility import Server, cpu_seconds, start_server, stop
 from kalends.contract.messages import Part
 from kalends.core.principals import Principal
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
-    Fact,
     Stake,
     StakeForgotten,
     stored,
 )
+from kalends.resource_servers.participation.effects import SiteFact
 from kalends.resource_servers.participation.memory.sure_time import TimePassed
 
 RESOURCES: Final = 100
@@ -72,7 +72,7 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _facts(number: int, now_s: int) -> Iterator[Fact]:
+def _facts(number: int, now_s: int) -> Iterator[SiteFact]:
     slot = number // RESOURCES
     over = number % OVER_OF == 0
     day_s = now_s // DAY_S * DAY_S

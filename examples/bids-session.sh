@@ -18,9 +18,9 @@ kalends submit $IN -n 2 --for 1h --end-by now+10m -- true
 
 # The other bids, and what the broker has learned of the sites.
 kalends sites | cut -c 1-24
-kalends admin sites | head -3 | cut -c 1-22
+kalends admin bids | head -3 | cut -c 1-22
 kalends list | grep -o 'job on.*'
-kalends why $(kalends list | grep 'job on any machine, 2' | cut -d ' ' -f 1) | grep -o '[0-9] of .* ends'
+kalends why $(kalends list | grep 'job on any machine, 2' | cut -d ' ' -f 1) | sed 's/ ([0-9]*% busy)//g' | grep -o '[0-9] of .* ends'
 
 # What a site is worth is given as a time: on the small machine this one may end up to half an hour later.
 dear=$(kalends submit $IN --for 1m --prefer 'site=small:30m' --home small -- echo worth the wait | head -1)
@@ -55,6 +55,13 @@ way=$(kalends submit $IN --implementations solve.toml | head -1)
 until kalends job $way | grep -q 'ended'; do sleep 0.1; done
 kalends log $way
 kalends submit large/box $IN --implementations solve.toml
+
+# A script of the job ranks the ways to run it at each site, in the site's sandbox; its input lies at one of them.
+echo 'def rank(schedules, machine): return min(schedules, key=by("nodes"))["way"]' > rank.py
+ranked=$(kalends submit $IN --implementations solve.toml --rank rank.py --data large:2GB --on site=large | head -1)
+kalends why $(kalends list | head -2 | tail -1 | cut -d ' ' -f 1) | grep -o 'your rank'
+kalends submit $IN --for 1m --data nowhere:2GB -- true
+kalends submit $IN --for 1m --data 'large:2 parsecs' -- true
 sed -i 's/400/400 -/' solve.toml; kalends submit $IN --implementations solve.toml
 
 # Whoever knows better has a script order the bids; one that fails, or answers nonsense, changes nothing.

@@ -18,7 +18,7 @@ HOUR_S = 3600
 def booking(number: int, start: int, end: int, units: int = 1) -> Booking:
     return Booking(
         id=number, start=start, end=end, units=units,
-        state="locked", holder="ada", reservation=f"r{number}", expires_ms=None,
+        state="locked", holder="ada", reservation=f"r{number}",
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def main() -> None:
     place = f"127.0.0.1:{receiver.server_port}"
     with (
         LocalFacility(
-            {"sdsc": {"sp2": 64}}, now=NOW, notices={"webhook_hosts": [place]}
+            {"sdsc": {"sp2": 64}}, now=NOW, settings={"notices": {"webhook_hosts": [place]}}
         ) as servers,
         servers.sync_client("ann") as ann,
         servers.sync_client("owner", at="sdsc") as owner,

@@ -118,7 +118,7 @@ class Author:
         return "\n".join([*lines, "    return [n, m, s, t, v, w, d, e]", ""])
 
     def expression(self, kind: str, size: int) -> str:
-        """Of the type `kind`, but one time in forty."""
+        """Return an expression of the type `kind`; one in forty has another type."""
         if self._random.random() < 0.025:
             return f"({self.expression(self._random.choice([*PATTERNS]), size)})"
         patterns = PATTERNS[kind]

@@ -96,10 +96,19 @@ def why_no_oar() -> str:
     return f"{why} (make test-oar does it for root)" if why else ""
 
 
+def why_no_postgres() -> str:
+    """Why no PostgreSQL can be run here, or "" when one can."""
+    import postgres_clusters  # With the driver, which no other test needs.
+
+    why = postgres_clusters.why_not()
+    return f"{why} (make test does it for root)" if why else ""
+
+
 NEEDS: Final = (
     Need("needs_root", "makes network namespaces or mounts", why_no_namespaces),
     Need("needs_slurm", "runs a real Slurm", why_no_slurm),
     Need("needs_accounting", "runs a real slurmdbd", why_no_accounting),
+    Need("needs_postgres", "runs a real PostgreSQL", why_no_postgres),
     Need("needs_pythons", "compares Pythons", why_no_pythons),
     Need("needs_oar", "runs a real OAR", why_no_oar, "make test-oar runs them, in an hour"),
     Need("needs_landlock", "needs all of Landlock", why_no_landlock),

@@ -6,7 +6,16 @@ from typing import Final, get_args
 
 from kalends.contract import messages as m
 
-OPEN: Final = (m.Welcome, m.Query, m.PeerAsk, m.PeerSays, m.Compare, m.Relock, m.Settled)
+OPEN: Final = (
+    m.Welcome,
+    m.Query,
+    m.PeerAsk,
+    m.PeerSays,
+    m.Compare,
+    m.Relock,
+    m.Recharge,
+    m.Settled,
+)
 """All others: what takes them says by itself whom it believes."""
 
 ABOUT_A_REQUEST: Final = tuple(

@@ -6,7 +6,6 @@ Register operations are carried out at once, or one by one where a test wants so
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -17,8 +16,8 @@ from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
-from kalends.broker.register import request_reads, request_writes
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite import request_rows, request_writes
+from kalends.broker.register.sqlite.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
 from kalends.core.clock import LogicalClock
@@ -54,7 +53,6 @@ class Broker:
         open_per_user_max: int = 256,
         alive: frozenset[str] = frozenset(),
         ms: int = 1_000,
-        scripts: Mapping[str, str] = {},
         jitter: float = 0.0,
     ) -> None:
         self.register = connection if connection is not None else new_register()
@@ -77,7 +75,6 @@ class Broker:
             jitter=lambda: jitter,
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
-            scripts=lambda script: scripts.get(script, ""),
             wings=(JobParts,),
         )
         self._first = 1_000 * (ord(name[0]) - 96)
@@ -106,14 +103,16 @@ class Broker:
         replaces: Record | None = None,
         patience: Patience = "held",
         step: Step | None = None,
+        at_most: int = 0,
     ) -> str:
-        """Exactly these slots."""
+        """Exactly these slots; the user allows each owner `at_most` (0: anything)."""
         text = " + ".join(f"{want.resource}:{want.units}" for want in wants)
         request = parse_request(
             text, duration="60s", at=wants[0].start, now_s=self.now.wall_s, zone="UTC"
         )
+        caps = dict.fromkeys(SITES, at_most) if at_most else {}
         spec = Spec(
-            request,
+            replace(request, at_most=caps),
             text,
             hold=hold_s > 0,
             hold_s=hold_s,
@@ -222,8 +221,8 @@ class Broker:
         return [(to, type(message).__name__) for to, message in self.sent()]
 
     def row(self, rid: str) -> Record:
-        record = request_reads.read(self.register, rid)
-        assert record is not None
+        record = request_rows.row(self.register, rid)
+        assert isinstance(record, Record)
         return record
 
     def case(self, rid: str) -> Transaction:

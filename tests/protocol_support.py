@@ -15,13 +15,23 @@ from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
-from kalends.calendars import AccessList, AccessRule, Limit, Limits, OwnerRules, ResourceCalendar
+from kalends.calendars import (
+    AccessList,
+    AccessRule,
+    Buffer,
+    Limit,
+    Limits,
+    OwnerRules,
+    Prices,
+    ResourceCalendar,
+)
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.identifiers import machine_of, queue_of, request_id
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import UNITS_MAX
+from kalends.core.money import CancelRule
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import (
@@ -37,8 +47,14 @@ from kalends.resource_servers.participation.claims.claim_sets import (
     TimeClosed,
     decode_stake,
 )
-from kalends.resource_servers.participation.effects import ParticipantEffects, Send, SiteFact
-from kalends.resource_servers.participation.kernel import MakeWing
+from kalends.resource_servers.participation.effects import (
+    EntriesFolded,
+    EntryStored,
+    ParticipantEffects,
+    Send,
+    SiteFact,
+)
+from kalends.resource_servers.participation.kernel import MakePayments, MakeWing
 from kalends.resource_servers.participation.memory.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.memory.sure_time import WINDOW_MS, TimePassed
 from kalends.resource_servers.participation.no_jobs import NoJobs
@@ -52,7 +68,7 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
     decode_reclaim,
 )
 from kalends.resource_servers.participation.registers import RegisterStored, decode_register
-from kalends.resource_servers.participation.sockets import NoQueues, Queues
+from kalends.resource_servers.participation.sockets import NoQueues, Queues, Unpaid
 from kalends.resource_servers.participation.this_site import AnyAddress
 from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
 from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
@@ -101,9 +117,13 @@ def resource(
     rules: Iterable[AccessRule] = OPEN_RULES,
     grain_s: int = 1,
     limits: Iterable[Limit] = (),
+    prices: Prices | None = None,
+    cancel: CancelRule | None = None,
+    buffer: Buffer | None = None,
 ) -> ResourceCalendar:
     info = ResourceInfo(name=name, capacity=capacity, grain_s=grain_s)
-    return ResourceCalendar(info, AccessList(rules), (), OwnerRules(Limits(limits)))
+    owners = OwnerRules(Limits(limits), prices=prices, cancel=cancel, buffer=buffer)
+    return ResourceCalendar(info, AccessList(rules), (), owners)
 
 
 def want(local: str, start: int, end: int, units: int = 1) -> m.Want:
@@ -122,6 +142,8 @@ class Site:
     addresses: Container[str] = AnyAddress()
     backends: Mapping[str, ResourceBackend] = MappingProxyType({})
     wings: tuple[MakeWing, ...] = (PlacedJobs,)
+    prices: Prices | None = None
+    cancel_rule: CancelRule | None = None
 
     def __init__(
         self,
@@ -131,16 +153,19 @@ class Site:
         limits: ParticipantLimits = DEFAULT_LIMITS,
         owners_limits: Iterable[Limit] = (),
         queues: Queues = NoQueues(),  # noqa: B008  immutable
+        buffer: Buffer | None = None,
     ) -> None:
         self.name = name
         self.rules = rules or {}
         self.limits = limits
         self.queues = queues
         self.owners_limits = tuple(owners_limits)
+        self.buffer = buffer
         self.capacities = {"one": 1, "two": 1, "pool": 3}
         self.stored: dict[str, bytes] = {}
         self.registers: dict[str, bytes] = {}
         self.reclaims: dict[str, bytes] = {}
+        self.credits: dict[str, bytes] = {}
         self.forgotten: set[str] = set()
         self.horizon_s = 0
         self.passed = TimePassed()
@@ -190,6 +215,9 @@ class Site:
                 capacity,
                 self.rules.get(local, OPEN_RULES),
                 limits=self.owners_limits,
+                prices=self.prices,
+                cancel=self.cancel_rule,
+                buffer=self.buffer,
             )
             for local, capacity in self.capacities.items()
         }
@@ -210,6 +238,7 @@ class Site:
             recovering=self.recovering,
             addresses=self.addresses,
             guard=guarded_by(self.backends),
+            payments=self.payments(),
             queues=self.queues,
             wings=self.wings,
             now=self.now,
@@ -221,11 +250,15 @@ class Site:
             self.participant.receive(source, welcome, self.now)
         self.settle()
 
+    def payments(self) -> MakePayments:
+        """Return what makes the wing of payments; most tests have none."""
+        return Unpaid
+
     def image(self) -> dict[str, Any]:
         """All that is durable, as a copy of the disk has it."""
         names = (
             "stored", "reclaims", "horizon_s", "lives", "position", "recovering", "epoch",
-            "forgotten", "passed", "registers",
+            "forgotten", "passed", "registers", "credits",
         )  # fmt: skip
 
         return {name: copy.copy(getattr(self, name)) for name in names}
@@ -310,6 +343,14 @@ class Site:
                 self.forgotten.discard(fact.rid)
             case StakeForgotten():
                 self.forgotten.add(fact.rid)
+            case EntryStored():
+                assert fact.key not in self.credits, "an entry stands until it is folded"
+                self.credits[fact.key] = fact.body
+            case EntriesFolded():
+                for key in fact.keys:
+                    del self.credits[key]
+                for each in fact.carried:
+                    self._apply(each)
             case RecoveryChanged():
                 self.recovering = fact.on
             case TimeClosed():

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.decision_record import Registered
-from kalends.broker.register import request_writes
+from kalends.broker.register.sqlite import request_writes
 from kalends.calendars import Limit
 from kalends.contract import messages as m
 from kalends.contract.owner_calls import DecideApproval

@@ -7,7 +7,7 @@ import contextlib
 from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.coordination.record.views import view_of
 from kalends.broker.planning.planner import fixed_wants
-from kalends.broker.register import request_reads, request_rows
+from kalends.broker.register.sqlite import request_reads, request_rows
 from kalends.contract import calls, owner_calls
 from kalends.contract import messages as m
 from kalends.core.language import parse_request
@@ -22,8 +22,10 @@ HOUR = 3_600
 class ReclaimWorld:
     """`lost` are messages, by type, that never arrive."""
 
+    site_type: type[Site] = Site
+
     def __init__(self) -> None:
-        self.sites = {name: Site(name=name) for name in ("here", "there")}
+        self.sites = {name: self.site_type(name=name) for name in ("here", "there")}
         self.register = new_register()
         self.lost: set[type[m.Message]] = set()
         self.reclaim_messages = 0
@@ -102,7 +104,8 @@ class ReclaimWorld:
     def standing(self, rid: str) -> calls.RequestView:
         """The reservation as its user sees it, after all changes."""
         row = self.broker.row(rid)
-        return view_of(request_reads.current(self.register, row.reservation) or row)
+        found = request_reads.reservation(self.register, row.reservation)
+        return view_of(found.current if found is not None else row)
 
     def story(self, rid: str) -> list[tuple[str, str]]:
         """What happened, by the register."""

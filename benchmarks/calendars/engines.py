@@ -103,7 +103,7 @@ class Kalends(Engine):
 
 
 def _renew(calendar: Calendar, booking_id: int) -> None:
-    calendar.change_state(booking_id, "held", 1_000_000 + booking_id)
+    calendar.change_state(booking_id, "held")
 
 
 def locked(booking_id: int, start: int, end: int, units: int) -> Booking:
@@ -116,5 +116,4 @@ def locked(booking_id: int, start: int, end: int, units: int) -> Booking:
         state="locked",
         holder="somebody",
         reservation="r1",
-        expires_ms=None,
     )

@@ -25,8 +25,8 @@ from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
-from kalends.broker.register import request_reads, request_writes
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite import request_rows, request_writes
+from kalends.broker.register.sqlite.broker_store import SCHEMA
 from kalends.calendars import Booking, ResourceCalendar, State, open_access
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
@@ -68,10 +68,10 @@ class WatchedCalendar(ResourceCalendar):
         if booking.state != "locked":
             self._since_us[booking.id] = self._timeline.now_us
 
-    def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
+    def change_state(self, booking_id: int, state: State) -> Booking:
         if state == "locked":
             self._since_us.pop(booking_id, None)
-        return super().change_state(booking_id, state, expires_ms)
+        return super().change_state(booking_id, state)
 
     def release(self, booking_id: int) -> Booking:
         released = super().release(booking_id)
@@ -222,7 +222,7 @@ class BrokerNode(Node):
         self._carry_out()
 
     def cancel(self, rid: str) -> None:
-        record = request_reads.read(self._store, rid)
+        record = request_rows.row(self._store, rid)
         if record is None:
             raise Unexpected(f"{self.name}: {rid} was reserved, and is not in the register")
         try:

@@ -126,6 +126,17 @@ def wire(result: list[dict[str, Any]]) -> str:
     return table("One booking at two sites, 25 ms one way on every line", head, rows)
 
 
+def near(result: list[dict[str, Any]]) -> str:
+    rows = [
+        (row["near"], row["way"], row["messages"], row["bytes"], row["back"], row["common"])
+        for row in result
+    ]
+    head = ("sites", "way", "messages", "bytes", "of reports", "common starts")
+    return table(
+        "One round of an agent at sites near one another, between broker and sites", head, rows
+    )
+
+
 def _side(figures: Mapping[str, Any]) -> tuple[str, str]:
     length = figures["bytes_there"] + figures["bytes_back"]
     return f"{length:.0f}", f"{figures['messages']:.1f}"
@@ -139,5 +150,6 @@ SECTIONS: Final[dict[str, Callable[[Any], str]]] = {
     "endings": endings,
     "memory": memory,
     "visits": visits,
+    "near": near,
     "wire": wire,
 }

@@ -72,7 +72,6 @@ def calendar(
             state="locked",
             holder="somebody",
             reservation="",
-            expires_ms=None,
         )
         if made.free(booking.start, booking.end) >= booking.units:
             made.book(booking)

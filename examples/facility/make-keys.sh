@@ -18,5 +18,6 @@ token() { # token USER GROUP OPTIONS...: good for a working day
 }
 
 token ada crystallography --audience npaci
+token bob crystallography --audience npaci
 token operator operators --scope use --scope audit --scope admin \
     --audience npaci --audience sdsc --audience caltech --audience ncsa --audience west

@@ -44,14 +44,19 @@ The public names are loaded when they are first used, so that importing the pack
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from kalends.version import VERSION
 
+# As in `typing`, which takes a while to load: who types Ctrl-C meanwhile would see where the program was.
+TYPE_CHECKING = False
+
 if TYPE_CHECKING:
+    from typing import Any
+
     from kalends.client.client import Client as Client
     from kalends.client.connection import connect as connect
+    from kalends.client.functions.job_executor import JobExecutor as JobExecutor
+    from kalends.client.imports.bookings import ImportedRow as ImportedRow
+    from kalends.client.imports.bookings import import_bookings as import_bookings
     from kalends.client.inputs.zones import as_datetime as as_datetime
     from kalends.client.notebooks.forms import as_html as as_html
     from kalends.client.sync import SyncClient as SyncClient
@@ -78,12 +83,15 @@ if TYPE_CHECKING:
     from kalends.core.errors import Refusal as Refusal
     from kalends.core.errors import TooLarge as TooLarge
     from kalends.core.errors import Unavailable as Unavailable
+    from kalends.core.intervals import Interval as Interval
     from kalends.core.jobs import JobRequest as JobRequest
     from kalends.core.requests import Alternative as Alternative
     from kalends.core.requests import Attribute as Attribute
     from kalends.core.requests import Request as Request
     from kalends.core.requests import Term as Term
     from kalends.core.requests import TimePreference as TimePreference
+    from kalends.core.requests import WindowPreference as WindowPreference
+    from kalends.core.windows import Daily as Daily
     from kalends.rim.webhook_signatures import verify_webhook as verify_webhook
     from kalends.simulation.experiment import simulate as simulate
     from kalends.simulation.job import SimulatedJob as SimulatedJob
@@ -95,6 +103,8 @@ _HOME = {
     "connect": "kalends.client.connection",
     "SyncClient": "kalends.client.sync",
     "connect_sync": "kalends.client.sync",
+    "ImportedRow": "kalends.client.imports.bookings",
+    "import_bookings": "kalends.client.imports.bookings",
     "as_datetime": "kalends.client.inputs.zones",
     "AgentNote": "kalends.contract.calls",
     "ChangeByOthers": "kalends.contract.notice_calls",
@@ -120,12 +130,16 @@ _HOME = {
     "Refusal": "kalends.core.errors",
     "TooLarge": "kalends.core.errors",
     "Unavailable": "kalends.core.errors",
+    "JobExecutor": "kalends.client.functions.job_executor",
     "JobRequest": "kalends.core.jobs",
     "Alternative": "kalends.core.requests",
     "Attribute": "kalends.core.requests",
     "Request": "kalends.core.requests",
     "Term": "kalends.core.requests",
     "TimePreference": "kalends.core.requests",
+    "WindowPreference": "kalends.core.requests",
+    "Daily": "kalends.core.windows",
+    "Interval": "kalends.core.intervals",
     "SimulatedJob": "kalends.simulation.job",
     "simulate": "kalends.simulation.experiment",
 }
@@ -135,6 +149,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

@@ -56,7 +56,7 @@ access = [{{ name = "{secret}", who = "group:staff", may = "lock" }}]
 
 
 def write_configuration(directory: Path, canary: Canary) -> Path:
-    """Of a site with a resource for everyone, one with room for one, and one that keeps a secret."""
+    """Write the file of a site: a resource for everyone, one with room for one, and one with a secret."""
     path = directory / "site.toml"
     path.write_text(CONFIGURATION.format(secret=canary.secret))
     return path

@@ -16,7 +16,6 @@ import contextlib
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from kalends.demo.clusters.loopback_slurm import LoopbackSlurm, why_not
 from tests.backends.conformance.owners import CLUSTER, Owners, owners
 from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
+from tests.support.job_folders import folder_of_jobs
 
 PROBES_A_ROUND: Final = 50
 TOLERANCE_S: Final = 60
@@ -171,7 +171,7 @@ def main() -> int:
     if why := why_not():
         print(why, file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory(prefix="kalends-agree-") as name:
+    with folder_of_jobs("kalends-agree-") as name:
         top = Path(name)
         top.chmod(0o755)  # Slurm's daemons are let in whoever they run as.
         found = asyncio.run(_measured(top, options.probes, options.seed))

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -23,13 +22,14 @@ from kalends.serving.configuration import load_configuration
 from tests.backends.far_site import FAR, FarSite, each_job_runs_once, far_site
 from tests.process_tree import descendants
 from tests.processes.servers import until
+from tests.support.job_folders import folder_of_jobs
 
 pytest.importorskip("psij")
 
 
 @pytest.fixture
 async def far() -> AsyncIterator[FarSite]:
-    with tempfile.TemporaryDirectory(prefix="kalends-far-") as top:
+    with folder_of_jobs("kalends-far-") as top:
         async with far_site(FarSite(Path(top))) as opened:
             yield opened
 

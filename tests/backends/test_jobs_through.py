@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -18,6 +17,7 @@ from tests.backends.computing_centre import CLUSTER, ROOM, ComputingCentre, open
 from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
 from tests.processes.job_deaths import JobDeaths
+from tests.support.job_folders import folder_of_jobs
 
 pytestmark = [
     pytest.mark.xdist_group("batch-jobs"),
@@ -28,7 +28,7 @@ pytestmark = [
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def servers(slurm: SlurmAtHand) -> AsyncIterator[ComputingCentre]:
-    with tempfile.TemporaryDirectory(prefix="kalends-centre-") as top:
+    with folder_of_jobs("kalends-centre-") as top:
         async with cleared(slurm), opened(Path(top), slurm) as found:
             yield found
 

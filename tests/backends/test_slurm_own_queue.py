@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from kalends.contract.calls import RequestView
-from kalends.core.errors import KalendsError
+from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.far_site import FAR, FarSite, each_job_runs_once, far_site
 from tests.backends.slurm_at_hand import SlurmAtHand
+from tests.support.job_folders import folder_of_jobs
 
 pytestmark = [pytest.mark.xdist_group("batch-jobs"), pytest.mark.needs_slurm]
 
@@ -26,7 +27,7 @@ WAIT = "until [ -e go ]; do sleep 0.1; done"
 @asynccontextmanager
 async def before_slurm(slurm: SlurmAtHand, executor: str = "") -> AsyncIterator[FarSite]:
     """Provide a site that reaches Slurm by its commands, or by this `executor` of PSI/J."""
-    with tempfile.TemporaryDirectory(prefix="kalends-own-") as top:
+    with folder_of_jobs("kalends-own-") as top:
         if executor:
             slurm_conf = f', SLURM_CONF = "{slurm.configuration}"'
             site = FarSite(Path(top), slurm.user, executor, slurm_conf)
@@ -59,7 +60,9 @@ async def nothing_left(slurm: SlurmAtHand) -> None:
     await until(gone, "Slurm has nothing more of it")
 
 
-async def left_to_broker(far: FarSite, text: str, **more: object) -> RequestView:
+async def left_to_broker(
+    far: FarSite, text: str, *, wait_s: float = 30.0, **more: object
+) -> RequestView:
     """Leave a job to the broker, as soon as that knows the site."""
     wanted = {"limit_s": 60, "directory": "marks", **more}
     job = JobRequest(machine="", command=("/bin/sh", "-c", text), **wanted)  # type: ignore[arg-type]
@@ -69,7 +72,7 @@ async def left_to_broker(far: FarSite, text: str, **more: object) -> RequestView
             return any(each.queue for each in (await ann.resources()).resources)
 
         await until(known, "the broker knows the machine")
-        return await ann.place_job(job)
+        return await ann.place_job(job, wait_s=wait_s)
 
 
 async def test_a_job_waits_in_slurm_runs_as_its_user_and_tells_how_it_ended(
@@ -225,31 +228,50 @@ async def test_who_cancels_the_request_has_slurm_end_the_job(
     await nothing_left(slurm)
 
 
-async def test_a_slurm_that_would_never_run_it_or_is_away_makes_no_bid_and_keeps_nothing(
+async def test_a_slurm_that_would_never_run_a_job_makes_no_bid_and_keeps_nothing(
+    far: FarSite, slurm: SlurmAtHand
+) -> None:
+    await far.broker.start()
+    await slurm.said("scontrol", "update", "PartitionName=main", "State=INACTIVE")
+    try:
+        with pytest.raises(InvalidInput) as refused:
+            await left_to_broker(far, "echo > never")
+        assert "distant: " in str(refused.value.refusals)
+    finally:
+        await slurm.said("scontrol", "update", "PartitionName=main", "State=UP")
+    async with far.client() as ann:
+        assert all(each.end for each in (await ann.jobs(FAR)).jobs)
+    await nothing_left(slurm)
+    assert not (far.marks / "never").exists()
+
+
+async def test_a_job_waits_for_a_slurm_that_makes_no_bid_while_it_is_away_and_runs_once(
     far: FarSite, slurm: SlurmAtHand
 ) -> None:
     await far.broker.start()
     first = (await left_to_broker(far, "true")).placed
     assert first is not None
     assert (await far.over(first.number)).end == "exit"
-    await slurm.said("scontrol", "update", "PartitionName=main", "State=INACTIVE")
-    try:
-        with pytest.raises(KalendsError) as refused:
-            await left_to_broker(far, "echo > never")
-        assert "distant: " in str(refused.value.refusals)
-    finally:
-        await slurm.said("scontrol", "update", "PartitionName=main", "State=UP")
     await slurm.freeze()
     try:
-        with pytest.raises(KalendsError) as silent:
-            await left_to_broker(far, "echo > never")
-        assert silent.value.refusals
+        asked = await left_to_broker(far, "echo once >> mark", wait_s=0)
+
+        async def refused() -> bool:
+            async with (
+                aiohttp.ClientSession() as http,
+                http.get(f"{far.broker.url}/metrics") as answer,
+            ):
+                return 'kalends_bids_refused{site="lab"} 1.0' in await answer.text()
+
+        await until(refused, "the site makes no bid")
     finally:
         await slurm.thaw()
-    async with far.client() as ann:
-        assert all(each.end for each in (await ann.jobs(FAR)).jobs)
+    async with far.client(far.broker) as ann:
+        placed = (await ann.wait(asked.id)).placed
+    assert placed is not None
+    assert (await far.over(placed.number)).end == "exit"
     await nothing_left(slurm)
-    assert not (far.marks / "never").exists()
+    assert (far.marks / "mark").read_text() == "once\n"
 
 
 async def test_a_bid_takes_no_longer_than_a_broker_waits(far: FarSite, slurm: SlurmAtHand) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.backends.conformance.system_at_hand import cleared, until
 from tests.backends.slurm_at_hand import SlurmAtHand
 from tests.processes.cut_line import cut_line
 from tests.processes.person import Person
+from tests.support.job_folders import folder_of_jobs
 from tests.support.patience import PATIENCE_S
 
 pytestmark = [
@@ -32,7 +32,7 @@ ECHO = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def centre(slurm: SlurmAtHand) -> AsyncIterator[ComputingCentre]:
-    with tempfile.TemporaryDirectory(prefix="kalends-centre-") as top:
+    with folder_of_jobs("kalends-centre-") as top:
         async with cleared(slurm), opened(Path(top), slurm) as found:
             yield found
             await found.clear()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.support.patience import PATIENCE_S
-from transcripts import environment
+from transcripts import CLOCK, environment
 
 
 class Machine(NamedTuple):
@@ -75,7 +75,7 @@ grace = "1s"
 def without_times(printed: str) -> str:
     """Times and lengths of running jobs differ from run to run, and with them the width of their column."""
     printed = re.sub(r"(START \(UTC\)) +", r"\1  ", printed)
-    printed = re.sub(r"~?[A-Z][a-z]{2} YYYY-MM-DD [0-9:]{5,8} *", "THEN ", printed)
+    printed = re.sub(rf"~?[A-Z][a-z]{{2}} YYYY-MM-DD {CLOCK} *", "THEN ", printed)
     return re.sub(r"(?m) +$", "", printed)
 
 

@@ -239,6 +239,29 @@ def test_a_demo_that_was_kept_can_be_started_again_with_new_tokens_and_all_that_
     assert_all_stopped(tmp_path)
 
 
+OPEN_TO_ALL = {".toml", ".log", ".pid", ".pub"}
+"""Files that say nothing secret; so does ``environment``, which has the paths of tokens."""
+
+
+def test_who_may_pass_through_the_folder_of_a_kept_demo_can_read_no_secret(tmp_path: Path) -> None:
+    """Jobs of other users lie below it: for root, everybody may pass, and could guess names."""
+    directory = tmp_path / "demo"
+    with demo(directory, "--json") as process:
+        process.communicate(timeout=END_S_MAX)
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    readable = [path for path in files if path.stat().st_mode & 0o077]
+    named = {path.relative_to(directory) for path in readable if path.suffix not in OPEN_TO_ALL}
+    assert named == {Path("environment")}
+    secrets = [path.read_bytes().strip() for path in files if path.parent.name == "tokens"]
+    secrets += [
+        path.read_bytes() for path in files if path.parent.name == "keys" and path.suffix == ""
+    ]
+    assert len(secrets) >= 4
+    for path in readable:
+        text = path.read_bytes()
+        assert not any(secret in text for secret in secrets), path
+
+
 def test_tokens_of_a_demo_live_longer_than_a_weekend() -> None:
     friday_evening_to_monday_noon_s = 3 * 86_400
     assert friday_evening_to_monday_noon_s < TOKEN_LIFETIME_S

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from transcripts import ROOT, comparable, environment
+from transcripts import CLOCK, ROOT, comparable, environment
 
 from kalends.demo.clusters import rod
 
@@ -25,9 +25,9 @@ SHOWN = re.compile(
     re.DOTALL,
 )
 DIFFERS = [
-    (r"[A-Z][a-z]{2} YYYY-MM-DD [0-9:]{8}|YYYY-MM-DDT[0-9:]{8}", "THEN"),
+    (rf"[A-Z][a-z]{{2}} YYYY-MM-DD {CLOCK}|YYYY-MM-DDT[0-9:]{{8}}", "THEN"),
     (r"SHORT-ID(-[0-9]+)?", "ID"),
-    (r"[0-9:]{8} UTC", "THEN"),
+    (rf"{CLOCK} UTC", "THEN"),
     (r"rod\.py [0-9]+", "rod.py PORT"),
     (r" {2,}", "  "),
 ]

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import cloudpickle
 import pytest
 from machine_room import Machine, machine_room, without_times
 from transcripts import (
@@ -41,6 +42,22 @@ def test_the_script_prints_what_is_stored(name: str, empty_facility: Facility) -
     check(name, comparable(printed, str(empty_facility.directory)))
 
 
+def test_windows_of_terms_print_what_is_stored() -> None:
+    check("windows", run_script(EXAMPLES / "windows.py", {}))
+
+
+def test_prices_of_two_owners_print_what_is_stored() -> None:
+    check("prices", run_script(EXAMPLES / "prices.py", {}))
+
+
+def test_a_student_pays_and_a_late_cancel_costs_what_is_stored() -> None:
+    check("paying", run_script(EXAMPLES / "paying.py", {}))
+
+
+def test_a_series_prints_what_is_stored() -> None:
+    check("series", run_script(EXAMPLES / "series.py", {}))
+
+
 def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
     check("calendars", run_script(EXAMPLES / "calendars.py", {}))
 
@@ -67,12 +84,32 @@ def test_servers_of_ones_own_print_what_is_stored() -> None:
     check("own_servers", run_script(EXAMPLES / "own_servers.py", {}))
 
 
+def test_a_client_of_two_addresses_prints_what_is_stored() -> None:
+    check("several_addresses", run_script(EXAMPLES / "several_addresses.py", {}))
+
+
 def test_a_receiver_of_notices_prints_what_is_stored() -> None:
     check("notices", run_script(EXAMPLES / "notices.py", {}))
 
 
+def test_hand_over() -> None:
+    check("hand_over", run_script(EXAMPLES / "hand_over.py", {}))
+
+
+def test_a_reservation_in_a_calendar_prints_what_is_stored() -> None:
+    check("calendar_files", run_script(EXAMPLES / "calendar_files.py", {}))
+
+
 def test_owners_who_approve_and_decline_print_what_is_stored() -> None:
     check("approval", run_script(EXAMPLES / "approval.py", {}))
+
+
+def test_an_owners_rules_as_code_print_what_is_stored() -> None:
+    check("owner_rules", run_script(EXAMPLES / "owner_rules.py", {}))
+
+
+def test_buffers_between_bookings_print_what_is_stored() -> None:
+    check("buffers", run_script(EXAMPLES / "buffers.py", {}))
 
 
 def test_a_site_made_of_sites_prints_what_is_stored() -> None:
@@ -162,6 +199,19 @@ def test_jobs_in_step_print_what_is_stored() -> None:
     check("steps-session", without_times(comparable(printed, directory)))
 
 
+def test_functions_as_jobs_print_what_is_stored() -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="kalends-functions-") as directory,
+        machine_room(Path(directory)) as variables,
+    ):
+        packages = Path(directory) / "home" / "packages"
+        shutil.copytree(Path(cloudpickle.__file__).parent, packages / "cloudpickle")
+        printed = run_script(
+            EXAMPLES / "functions.py", {**variables, "KALENDS_PACKAGES": str(packages)}
+        )
+    check("functions", printed)
+
+
 def test_no_example_is_left_out() -> None:
     elsewhere = {
         "my_backfilling",
@@ -181,14 +231,24 @@ def test_no_example_is_left_out() -> None:
     }
     alone = {
         "approval",
+        "buffers",
+        "calendar_files",
+        "hand_over",
         "calendars",
+        "functions",
         "grid",
         "machines",
         "malleable_heat",
         "notices",
         "own_policy",
         "own_servers",
+        "owner_rules",
+        "paying",
         "predictions",
+        "prices",
+        "series",
+        "several_addresses",
+        "windows",
         "simulate",
         "virtual_site",
     }

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 from transcripts import EXAMPLES, environment
 
-from kalends.demo.facility import BROKER, THREE_SITES, USER, Facility, all_sites_up, servers
+from kalends.demo.facility import (
+    BROKER,
+    OPERATOR,
+    THREE_SITES,
+    USER,
+    Facility,
+    all_sites_up,
+    servers,
+)
 
 
 @pytest.mark.parametrize("virtual", [(), ("west",)])
@@ -34,7 +42,7 @@ def test_the_script_makes_keys_and_tokens_that_all_servers_believe(
         async with servers(directory, plan=plan) as running:
             assert set(running) == {BROKER, *THREE_SITES.sites, *virtual}
             facility = Facility(directory, running)
-            await all_sites_up(facility)
+            await all_sites_up(facility.broker_url, facility.token(OPERATOR))
             command = ["kalends", "book", f"{sp2} + caltech/beamline + ncsa/cave", "--for=2h"]
             return await asyncio.to_thread(
                 subprocess.run, command,

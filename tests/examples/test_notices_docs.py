@@ -104,7 +104,11 @@ async def called(port: int, key: Path, name: str, now: int) -> FailedTry | None:
     rules = NoticesConfiguration(webhook_hosts=(f"127.0.0.1:{port}",), webhook_key=key)
     tls = ssl.create_default_context()
     secret = owners_secret(key, "site.notices.webhook_key")
-    calls = WebhookCalls(rules, AddressBook(rules), tls, lambda: now, lambda delivery: secret)
+
+    async def secret_of(delivery: Delivery) -> bytes:
+        return secret
+
+    calls = WebhookCalls(rules, AddressBook(rules), tls, lambda: now, secret_of)
     url = f"http://127.0.0.1:{port}/jobs"
     delivery = Delivery(id=name, user="ann", to=url, subject=name, text="", facts={}, made_s=now)
     try:

@@ -116,20 +116,25 @@ async def serving(directory: Path, work: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_two_organisations_are_set_up_book_and_are_restored_by_its_commands(tmp_path: Path) -> None:
-    ports = [url.rpartition(":")[2] for url in free_urls(2)]
-    free = dict(zip(("7440", "7441"), ports, strict=True))
+    ports = [url.rpartition(":")[2] for url in free_urls(3)]
+    free = dict(zip(("7440", "7441", "7442"), ports, strict=True))
     said: dict[str, str] = {}
 
     def done_by(name: str) -> subprocess.CompletedProcess[str]:
-        block = re.sub(r"744[01]", lambda found: free[found[0]], BLOCKS[name])
+        block = re.sub(r"744[012]", lambda found: free[found[0]], BLOCKS[name])
         return subprocess.run(
             ["sh", "-e", "-c", block], cwd=tmp_path, env=environment({}), text=True,
             capture_output=True, check=False,
         )  # fmt: skip
 
     async def first_day() -> None:
-        for name in ("book", "operators", "backup", "audit log"):
+        for name in ("book", "operators", "backup", "audit log", "newcomer"):
             await asyncio.to_thread(run, name)
+        newcomer = await start("lab", tmp_path / "lab" / "lab.toml")
+        try:
+            await asyncio.to_thread(run, "join")
+        finally:
+            await stop((newcomer,))
 
     async def compared() -> bool:
         return (await asyncio.to_thread(done_by, "operators")).returncode == 0
@@ -149,6 +154,7 @@ def test_two_organisations_are_set_up_book_and_are_restored_by_its_commands(tmp_
     asyncio.run(serving(tmp_path, first_day))
     assert "reserved" in said["book"]
     assert said["operators"].count("all invariants hold") == 2
+    assert "lab has joined: https://127.0.0.1:" in said["join"]
     booked, refused = said["audit log"].splitlines()
     assert '"user":"ada"' in booked
     assert refused == "0"

@@ -14,23 +14,26 @@ EXAMPLES = ROOT / "examples"
 OUTPUT = EXAMPLES / "output"
 PAPERS = EXAMPLES / "papers"
 
+CLOCK = "[0-9]{2}(?::[0-9]{2}){1,2}"
+"""A time of day as it is printed: without seconds on the minute."""
+
 _SUBSTITUTIONS = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
     (r"\b(?=[0-9a-f]*[0-9])(?!0badc0de)[0-9a-f]{8}\b", "SHORT-ID"),
     (r"127\.0\.0\.1:[0-9]{4,5}", "127.0.0.1:PORT"),
     (r"(?m)^after    .* [0-9:]+ P[SD]T \(UTC-0[78]:00\)$", "after    NOW"),
     (r"it is already .*? \(UTC[-+][0-9:]+\)", "it is already NOW"),
-    (r"(?m)^[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}  (?=[a-z]|SHORT-ID  [a-z])", "NOW  "),
+    (rf"(?m)^[A-Z][a-z]{{2}} [0-9-]{{10}} {CLOCK}  (?=[a-z]|SHORT-ID  [a-z])", "NOW  "),
     (r"(valid until|expires |  uploaded) .*", r"\1 THEN"),
     (r"(?m)^(  since    ).*$", r"\1THEN"),
     (r"(?m)^(  changed  .* on ).*? \(UTC[-+][0-9:]+\)", r"\1THEN"),
     (r"recalled until .*", "recalled until SOON"),
-    (r"lock (by [0-9:]{8}|it now) or", "lock SOON or"),
-    (r"gives up [A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}", "gives up THEN"),
-    (r"(?m)^(SHORT-ID +[0-9]+ .* )[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}$", r"\1THEN"),
+    (rf"lock (by {CLOCK}|it now) or", "lock SOON or"),
+    (rf"gives up [A-Z][a-z]{{2}} [0-9-]{{10}} {CLOCK}", "gives up THEN"),
+    (rf"(?m)^(SHORT-ID +[0-9]+ .* )[A-Z][a-z]{{2}} [0-9-]{{10}} {CLOCK}$", r"\1THEN"),
     # When a script was uploaded, and when it ran; how long that took, and what ran it.
-    (r"(?m)(  choose(?:, recall)?  +)[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}$", r"\1THEN"),
-    (r"(?m)^( *[0-9]+  )[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8} +(?=SHORT-ID)", r"\1THEN  "),
+    (rf"(?m)(  choose(?:, recall)?  +)[A-Z][a-z]{{2}} [0-9-]{{10}} {CLOCK}$", r"\1THEN"),
+    (rf"(?m)^( *[0-9]+  )[A-Z][a-z]{{2}} [0-9-]{{10}} {CLOCK} +(?=SHORT-ID)", r"\1THEN  "),
     (r"(?m)( +[0-9]+\.[0-9])(?= ms|  +[0-9]+\.[0-9]|$)", " N.N"),
     # Steps change with the language, and only with that.
     (r"(?m) +[0-9]+(?= N\.N)|(?<=^  )[0-9]+(?= steps, )|(?<=^  steps    )[0-9]+$", " N"),

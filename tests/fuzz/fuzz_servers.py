@@ -19,6 +19,7 @@ import aiohttp
 import msgpack
 import msgspec
 from aiohttp import WSMsgType
+from tests.support.patience import PATIENCE_S
 
 from kalends.core.errors import Problem
 from kalends.serving.auth.keys import load_private_key, write_key_pair
@@ -90,7 +91,7 @@ class Server:
                 return self._call(kept, method, path, body, headers or {})
             except (http.client.RemoteDisconnected, ConnectionError):
                 kept.close()  # It was idle for too long, and the server has given it up.
-        fresh = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        fresh = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         return self._call(fresh, method, path, body, headers or {})
 
     def _call(
@@ -200,6 +201,12 @@ class Facility:
             key="broker" if broker else "people", issuer="broker" if broker else "",
         )  # fmt: skip
         return {"Authorization": f"Bearer {token}"}
+
+    def accept(self, answer: Answer) -> None:
+        """A call was right: what it made, a request or a series of them, may stand."""
+        view = answer.value()
+        self.accepted.add(view["id"])
+        self.accepted.update(each["id"] for each in view.get("occurrences", ()) if each.get("id"))
 
     def state(self) -> dict[str, Any]:
         """Everything that the sites and the register would tell an auditor, less what was accepted.

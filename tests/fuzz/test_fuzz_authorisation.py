@@ -59,7 +59,7 @@ def bad_tokens(place: Facility, audience: str) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("operation", CLOSED, ids=lambda operation: operation.name)
 def test_no_operation_believes_a_bad_token(operation: Any, closed: Facility) -> None:
-    path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
+    path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key", site="beta")
     fields = None if operation.method == "GET" else {}
     for role in operation.roles:
         server = closed.of(role)
@@ -80,7 +80,7 @@ def test_no_session_believes_a_bad_token(name: str, path: str, closed: Facility)
     "operation", [each for each in CLOSED if each.scope != "any"], ids=lambda each: each.name
 )
 def test_every_operation_needs_its_scope(operation: Any, closed: Facility) -> None:
-    path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
+    path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key", site="beta")
     fields = None if operation.method == "GET" else {}
     others = tuple(scope for scope in ("use", "audit", "admin") if scope != operation.scope)
     for role in operation.roles:
@@ -245,7 +245,7 @@ def _annas(place: Facility) -> str:
 def _plain(answer: Any) -> Any:
     """`answer` without what every request has of its own: id and time."""
     if isinstance(answer, dict):
-        own = ("id", "request_id", "created_at", "at_ms", "number")
+        own = ("id", "request_id", "created_at", "updated_at", "at_ms", "number")
         return {name: _plain(inner) for name, inner in answer.items() if name not in own}
     return [_plain(inner) for inner in answer] if isinstance(answer, list) else answer
 

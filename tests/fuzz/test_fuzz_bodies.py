@@ -46,6 +46,33 @@ SEEDS: dict[str, Any] = {
         "jobs": {"alpha/cluster": {"machine": "", "limit_s": 60, "command": ["show"]}},
         "wait_ms": 0,
     },
+    "series_book": {
+        "key": "fuzzed-series",
+        "request": {
+            "alternatives": [{"terms": [{"resource": "alpha/cluster"}]}],
+            "duration_s": 600,
+            "not_before": 1_900_000_000,
+            "not_after": 1_900_000_600,
+        },
+        "rule": "FREQ=WEEKLY;BYDAY=TU,TH;COUNT=3",
+        "zone": "Europe/Berlin",
+        "mode": "as-many",
+        "skip": ["2030-03-21"],
+        "give_s": 1_800,
+        "keep_going": True,
+        "wait_ms": 0,
+    },
+    "series_find": {
+        "request": REQUEST,
+        "rule": "FREQ=WEEKLY;COUNT=3",
+        "zone": "Europe/Berlin",
+        "opens_s": 32_400,
+        "closes_s": 64_800,
+        "skip": ["2030-03-21"],
+        "count": 2,
+    },
+    "series_retry": {"wait_ms": 0},
+    "series_cancel": {"occurrence": "2030-03-19T18:46:40", "following": True, "wait_ms": 0},
     "by_key": {"key": "fuzzed-key"},
     "list": {"state": "held", "everyone": False, "count": 5, "before": RID},
     "lock": {"wait_ms": 0},
@@ -58,11 +85,32 @@ SEEDS: dict[str, Any] = {
     "agent_delete": {},
     "notify_add": {"to": "http://127.0.0.1:1/x", "zone": "Europe/Berlin"},
     "notify_remove": {"to": "ann@example.org"},
+    "book_for": {
+        "user": "bob",
+        "key": "fuzzed-named",
+        "request": REQUEST,
+        "hold": True,
+        "wait_ms": 0,
+    },
+    "share": {"party": "user:bob", "may_change": True},
+    "unshare": {"party": "group:optics"},
+    "give": {"to": "bob", "days": 2},
+    "accept": {"key": "accept-key", "wait_ms": 0},
+    "decline": {},
+    "link_add": {},
+    "link_revoke": {},
+    "feed_add": {"name": "phone"},
+    "feed_revoke": {"name": "never-made"},
     "notify_test": {"to": "http://127.0.0.1:1/never-added"},
+    "ids": {"part": RID[-8:]},
     "agent_tell": {"key": "tell-key", "message": '{"a": [1]}', "agent": "ready:latest"},
     "agent_runs": {"id": RID, "count": 5},
     "audit": {"after": RID},
     "bidders": {},
+    "sites_list": {},
+    "sites_announce": {"site": "beta", "card": "a.b.c"},
+    "sites_add": {"site": "beta", "key": "k", "card": "a.b.c"},
+    "sites_remove": {"site": "beta", "key": "k"},
     "drain": {"on": False},
     "reconcile": {"wait_ms": 0, "go_on": False},
     "reclaim": {
@@ -76,6 +124,26 @@ SEEDS: dict[str, Any] = {
         "dry_run": False,
     },
     "reclaim_end": {},
+    "check_in": {"id": RID},
+    "close": {
+        "key": "closure-key",
+        "resources": ["alpha/cluster"],
+        "start": 1_900_000_000,
+        "end": 1_900_003_600,
+        "standing": "keep",
+        "reason": "a flood",
+        "dry_run": False,
+    },
+    "open": {"key": "closure-key"},
+    "today": {"day": "2027-03-01", "zone": "Europe/Berlin"},
+    "credits_grant": {
+        "key": "grant-key",
+        "account": "user:anna",
+        "amount": 3_600_000,
+        "note": "term",
+    },
+    "credits": {},
+    "credit_entries": {"account": "user:anna"},
     "approvals": {},
     "approval_decide": {"approve": True, "revision": 1, "word": "with care"},
     "job_place_elsewhere": {"key": "elsewhere-key", "wait_ms": 0},
@@ -99,6 +167,8 @@ SEEDS: dict[str, Any] = {
         ],
         "homes": ["alpha"],
         "pick": "def pick(bids):\n    return bids[0]['machine']\n",
+        "rank": "def rank(schedules, machine):\n    return 0\n",
+        "data": [{"site": "alpha", "size_mb": 1.5}],
         "implementations": [
             {"name": "wide", "sizes": [2, 4], "limits_s": [600, 300], "command": ["/bin/true"]},
             {
@@ -189,6 +259,7 @@ SEEDS: dict[str, Any] = {
         "detail": "a fan",
     },
     "machine_replan": {"machine": "alpha/press"},
+    "host_lost": {"host": "elsewhere", "machine": "alpha/press"},
     "machine_policy": {"machine": "alpha/press", "policy": "conservative"},
 }
 CASES = [
@@ -213,15 +284,18 @@ def send(
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
     answer = server.call(method, path, body, given)
     check_answer(place, answer, given)
-    if answer.status == 200 and (method, path) == ("POST", "/v1/requests"):
-        place.accepted.add(answer.value()["id"])
+    if answer.status == 200 and (method, path) in (
+        ("POST", "/v1/requests"),
+        ("POST", "/v1/series"),
+    ):
+        place.accept(answer)
     if answer.status == 200 and path == "/v1/drain":
         server.post("/v1/drain", {"on": False}, given)
     return answer
 
 
 def path_of(operation: Operation) -> str:
-    return operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
+    return operation.path.format(id=RID, name="mine", run="17", key="reclaim-key", site="beta")
 
 
 def quick(value: Any) -> Any:

@@ -26,6 +26,7 @@ from schemathesis.generation.hypothesis.builder import (
 from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.python._constants.orchestrator import make_constants_value_source
 from schemathesis.schemas import APIOperation, BaseSchema
+from tests.support.patience import PATIENCE_S
 
 from kalends.serving.auth.callers import OpenAccess
 from kalends.serving.http.dispatch import Role
@@ -115,14 +116,14 @@ def drive(case: schemathesis.Case, place: Facility, server: Server) -> None:
     elif case.body is NOT_SET and case.operation.label == "POST /v1/watch":
         return  # It is right, and waits for half a minute.
     headers = place.headers("mallory", server, "use", "audit", "admin")
-    response = case.call(base_url=server.url, headers=headers, timeout=60)
+    response = case.call(base_url=server.url, headers=headers, timeout=PATIENCE_S)
     names = {name.lower(): ", ".join(values) for name, values in response.headers.items()}
     answer = Answer(response.status_code, names, response.content)
     check_answer(place, answer, headers)
     checks = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]
     case.validate_response(response, checks=checks)
-    if answer.status == 200 and case.operation.label == "POST /v1/requests":
-        place.accepted.add(answer.value()["id"])
+    if answer.status == 200 and case.operation.label in ("POST /v1/requests", "POST /v1/series"):
+        place.accept(answer)
     if answer.status == 200 and case.operation.label == "POST /v1/drain":
         server.post("/v1/drain", {"on": False}, headers)
 

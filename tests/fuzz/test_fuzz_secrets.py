@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgpack
@@ -35,6 +36,10 @@ def targets(place: Facility, rid: str, att: int) -> list[tuple[Server, str, dict
 def post(place: Facility, server: Server, path: str, body: bytes, **headers: str) -> Answer:
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     answer = server.call("POST", path, body, given)
+    # All fuzzing is of one stranger to these servers, who may have to wait for a second.
+    while answer.status == 429:
+        time.sleep(int(answer.headers["retry-after"]))
+        answer = server.call("POST", path, body, given)
     check_answer(place, answer, given)
     return answer
 

@@ -48,23 +48,31 @@ async def audit(
     All bookings lie within ``[start_s, end_s)``. What a server tells of itself and has a text of `news` in
     it is no fault: it has noticed what befell it.
     """
-    going_on: list[str] = []
-
-    async def at_rest() -> Seen | None:
-        try:
-            seen = await look(facility, connect)
-        except KalendsError as error:
-            going_on[:] = [str(error)]
-            return None
-        going_on[:] = unrest(seen)
-        for customer in customers if not going_on else ():
-            going_on.extend(await unconfirmed(facility.brokers[0], customer, connect))
-        return None if going_on else seen
-
-    seen = await until(
-        at_rest, "all is at rest", within_s=QUIET_S_MAX, explain=lambda: "; ".join(going_on[:20])
+    seen = await at_rest(facility, customers, connect=connect)
+    return await judged(
+        facility,
+        customers,
+        seen,
+        connect=connect,
+        capacity=capacity,
+        start_s=start_s,
+        end_s=end_s,
+        news=news,
     )
-    assert seen is not None
+
+
+async def judged(
+    facility: Facility,
+    customers: Sequence[Customer],
+    seen: Seen,
+    *,
+    connect: Connect = open_access,
+    capacity: int = CAPACITY,
+    start_s: int,
+    end_s: int,
+    news: Sequence[str] = (),
+) -> list[str]:
+    """Every promise that does not hold, where `seen` is what is there `at_rest`."""
     problems = [problem for customer in customers for problem in customer.violations]
     problems += [told for told in seen.problems if not any(text in told for text in news)]
     problems += broken_promises(seen)
@@ -76,6 +84,33 @@ async def audit(
             problems += await _views_as_told(broker, customer, connect)
     problems += await _calendars_as_told(facility, told, connect, capacity, (start_s, end_s))
     return problems
+
+
+async def at_rest(
+    facility: Facility,
+    customers: Sequence[Customer],
+    *,
+    connect: Connect = open_access,
+) -> Seen:
+    """Wait, bounded, until nothing is on its way any more, and return what is there then."""
+    going_on: list[str] = []
+
+    async def look_again() -> Seen | None:
+        try:
+            seen = await look(facility, connect)
+        except KalendsError as error:
+            going_on[:] = [str(error)]
+            return None
+        going_on[:] = unrest(seen)
+        for customer in customers if not going_on else ():
+            going_on.extend(await unconfirmed(facility.brokers[0], customer, connect))
+        return None if going_on else seen
+
+    seen = await until(
+        look_again, "all is at rest", within_s=QUIET_S_MAX, explain=lambda: "; ".join(going_on[:20])
+    )
+    assert seen is not None
+    return seen
 
 
 async def look(facility: Facility, connect: Connect) -> Seen:
@@ -109,15 +144,24 @@ async def look(facility: Facility, connect: Connect) -> Seen:
 
 def unrest(seen: Seen) -> list[str]:
     """What is still on its way: open requests, holds, promises, and locks not yet told or freed."""
-    on_its_way = [
-        f"{site}: {claim.state} {claim.resource} of {claim.id} attempt {claim.att}"
-        for site, claims in seen.claims.items()
-        for claim in claims
-        if claim.state in ("held", "prepared")
-    ]
+    return _claims(seen, "held") + undecided(seen)
+
+
+def undecided(seen: Seen) -> list[str]:
+    """The same without holds: what nobody needs any more ends by itself where a site was not told."""
+    on_its_way = _claims(seen, "prepared")
     for broker, records in seen.records.items():
         on_its_way += [f"{broker}: {each.id} is open" for each in records if each.state == "open"]
     return on_its_way + broken_promises(seen)
+
+
+def _claims(seen: Seen, state: str) -> list[str]:
+    return [
+        f"{site}: {claim.state} {claim.resource} of {claim.id} attempt {claim.att}"
+        for site, claims in seen.claims.items()
+        for claim in claims
+        if claim.state == state
+    ]
 
 
 def broken_promises(seen: Seen) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,11 +43,12 @@ def make_facility(
     sites: int = 3,
     replicas: int = 2,
     capacity: int = CAPACITY,
-    stores: dict[str, Path] | None = None,
+    stores: Mapping[str, Path | str] | None = None,
 ) -> Facility:
     """Configurations of ``site0..`` and of ``broker1..``, replicas of one broker; nothing is started.
 
-    Access is open, on loopback. `stores` moves the store of ``site0..`` or ``broker`` elsewhere.
+    Access is open, on loopback. `stores` moves the store of ``site0..`` or ``broker`` elsewhere: to a
+    file, or for the broker to the URL of a database.
     """
     urls = free_urls(sites + replicas)
     names = [f"site{number}" for number in range(sites)]
@@ -99,7 +100,7 @@ def site_text(
     url: str,
     *,
     capacity: int = CAPACITY,
-    store: Path | None = None,
+    store: Path | str | None = None,
     keys: Keys | None = None,
 ) -> str:
     trusted = ""
@@ -137,7 +138,7 @@ def broker_text(
     *,
     replica: str = "1",
     coords: Sequence[str] = (),
-    store: Path | None = None,
+    store: Path | str | None = None,
     keys: Keys | None = None,
 ) -> str:
     trusted, signing = "", ""

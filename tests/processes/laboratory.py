@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import kalends
 from kalends.contract.job_calls import JobView
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.keys import write_key_pair
+from tests.support.job_folders import folder_of_jobs
 from tests.support.ports import free_urls
 from tests.support.tokens import token
 
@@ -33,9 +33,9 @@ class Laboratory:
 
     def __init__(
         self, directory: Path, *, name: str = "lab", keyed: bool = False, rules: str = "",
-        path: str = "",
+        path: str = "", store: str = "",
     ) -> None:  # fmt: skip
-        """`rules` are further lines about the machine, `path` is for modules of its own."""
+        """`rules` are further lines about the machine, `path` is for modules of its own, `store` a URL."""
         self._signer = directory / "people" if keyed else None
         keys = ""
         if self._signer is not None:
@@ -56,7 +56,7 @@ name = "{name}"
 listen = "{url.removeprefix("http://")}"
 plain_http = true
 url = "{url}"
-store = "{name}.sqlite"
+store = "{store or name + ".sqlite"}"
 {keys}
 [[site.resources]]
 name = "box"
@@ -128,7 +128,7 @@ async def opened(laboratory: Laboratory) -> AsyncIterator[Laboratory]:
 
 async def laboratories(**how: Any) -> AsyncIterator[Laboratory]:
     """One laboratory of `how`. It is not in pytest's own folder, which only root could enter."""
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+    with folder_of_jobs("kalends-jobs-") as directory:
         async for each in opened(Laboratory(Path(directory), **how)):
             yield each
 

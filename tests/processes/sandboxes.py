@@ -11,6 +11,7 @@ from typing import Any, Final
 from kalends.agents.runs import ScriptRun
 from kalends.agents.sandbox import Sandbox, SandboxLimits
 from kalends.agents.sandbox.sandbox import Language
+from kalends.agents.sandbox.zygote_process import BOOT
 from tests.process_tree import descendants
 
 from .servers import until
@@ -54,7 +55,7 @@ def descriptors() -> set[str]:
 def processes() -> dict[int, int]:
     """All zygotes and workers that stem from this process, with the parent of each.
 
-    Servers and players that other tests of this process still use are none, nor is what stems from those.
+    What other tests of this process still use (servers, players, clusters) is none, nor what stems from it.
     """
     found = descendants(os.getpid())
     for other in [pid for pid in found if _is_of_other_tests(pid)]:
@@ -64,9 +65,10 @@ def processes() -> dict[int, int]:
 
 
 def _is_of_other_tests(pid: int) -> bool:
+    """Whether it runs another program; a process that has ended, but is still there, runs none."""
     with contextlib.suppress(OSError):
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return any(word == b"serve" or word.startswith(b"tests.") for word in words)
+        return any(words) and BOOT.encode() not in words
     return False
 
 

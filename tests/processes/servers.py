@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiohttp
 
@@ -183,6 +183,12 @@ async def health(url: str) -> str:
             return str((await answer.json()).get("status", ""))
     except (TimeoutError, aiohttp.ClientError, ValueError):
         return ""
+
+
+async def readiness(url: str) -> tuple[int, dict[str, Any]]:
+    """What a load balancer is answered by the server at `url`."""
+    async with aiohttp.ClientSession() as http, http.get(url + "/readyz") as answer:
+        return answer.status, await answer.json()
 
 
 @contextlib.asynccontextmanager

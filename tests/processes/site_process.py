@@ -24,6 +24,7 @@ from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from tests.owned_messages import ABOUT_A_REQUEST
+from tests.support.patience import PATIENCE_S
 
 from .forked import ForkedPopen
 
@@ -114,7 +115,7 @@ class SiteProcess:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -165,7 +166,7 @@ class Broker:
         """The messages of the next frame, but for the answer to Welcome; none when the session is over."""
         said: list[Any] = []
         while not said:
-            message = await self.socket.receive(timeout=30)
+            message = await self.socket.receive(timeout=PATIENCE_S)
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return []
             frame = codec.decode_msgpack(message.data, m.FrameToBroker)
@@ -186,7 +187,7 @@ class Broker:
     async def end(self) -> tuple[int, str]:
         """Close code and reason of the session, which the site closes."""
         while True:
-            message = await self.socket.receive(timeout=30)
+            message = await self.socket.receive(timeout=PATIENCE_S)
             if message.type is aiohttp.WSMsgType.CLOSE:
                 return message.data, message.extra or ""
             assert message.type is aiohttp.WSMsgType.BINARY, message

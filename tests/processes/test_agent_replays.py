@@ -69,7 +69,7 @@ async def test_a_hundred_runs_over_five_lives_of_a_site_replay_to_the_same_answe
     assert len({record.number for record in kept}) == LIVES * RUNS_PER_LIFE
     assert {record.code for record in kept} == {"ok", "agent-error", "bad-result", "limit-steps"}
     for _ in range(2):
-        sandbox = await Sandbox.start(SandboxLimits(cpu_s_per_minute=600.0))
+        sandbox = await Sandbox.start(SandboxLimits(cpu_s_per_minute=600.0, wall_s_max=60.0))
         try:
             replayed = [await records.replay(record, sandbox) for record in kept]
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 import kalends
 from kalends.contract.calls import PlacedEnd, RequestView
 from kalends.core.jobs import JobRequest
+from tests.support.job_folders import folder_of_jobs
 from tests.support.ports import free_urls
 
 from .facility import broker_text, write
@@ -94,7 +94,7 @@ class Federation:
 @pytest.fixture
 async def federation() -> AsyncIterator[Federation]:
     # Not in pytest's own folder, which only root could enter.
-    with tempfile.TemporaryDirectory(prefix="kalends-bids-") as directory:
+    with folder_of_jobs("kalends-bids-") as directory:
         found = Federation(Path(directory))
         async with running(*found.servers):
             yield found
@@ -248,6 +248,11 @@ async def test_a_job_of_a_site_that_is_gone_runs_elsewhere_and_not_there_when_it
                     if each.limit_s == 600:
                         await ann.kill_job(each.machine, each.job)
 
+        async def has_run() -> bool:
+            return bool(federation.marks())
+
+        # Its site lists no job of which it has not heard yet that the offer was taken.
+        await until(has_run, "it has run", explain=federation.logs)
         await until(federation.nothing_waits, "nothing is left of it where it was first")
         assert federation.marks() == {"it": 1}
         assert federation.sites[other].marked() == {"it": 1}

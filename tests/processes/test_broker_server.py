@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 import kalends
-from kalends.broker.register import lives
+from kalends.broker.register.sqlite import lives
 from kalends.client.transports.retry import Backoff
 from kalends.contract import calls, proofs
 from kalends.contract import messages as m

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_real_processes_serve_competing_clients_and_tell_what_it_costs() -> None:
     done = subprocess.run(
         [sys.executable, "benchmarks/contention.py", "--live", "--quick", "--clients", "3"],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=100,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     alone, together = json.loads(done.stdout)["live"]

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import PATIENCE_S
+
 from .auditing import open_access
 from .customers import Customer, base_now_s
 from .facility import GRAIN_S, Facility, make_facility
@@ -64,7 +66,7 @@ DAMAGES = {  # What is done, and what the server and the doctor say.
 def kalends(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kalends", *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from distributed import LocalCluster
 from kalends.core.errors import InvalidInput
 from kalends.simulation.result import SimulationResult
 from kalends.simulation.sweeps import Cell, sweep
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
 
@@ -75,7 +76,7 @@ def test_the_command_sweeps_there_too(scheduler: str) -> None:
     for where in (["--dask", scheduler], ["--cores", "1"]):
         done = subprocess.run(
             [sys.executable, "-c", program, "simulate", *words, *where],
-            capture_output=True, text=True, check=False, timeout=100,
+            capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         answers.append(json.loads(done.stdout)["data"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from mail_relay import MailRelay, mail_relay, webhook_receiver
 
 from kalends.core.errors import InvalidInput, NotAllowed
 from kalends.core.jobs import Notify
+from tests.support.job_folders import folder_of_jobs
 from tests.support.ports import free_ports
 
 from .laboratory import MACHINE, USER, Laboratory, laboratories, opened
@@ -37,7 +37,7 @@ pause = "1s"
 {more}
 """
     # Not in pytest's own folder, which only root could enter.
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+    with folder_of_jobs("kalends-jobs-") as directory:
         key = Path(directory) / "hooks"
         key.write_text("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
         key.chmod(0o600)

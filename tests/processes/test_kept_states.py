@@ -1,4 +1,4 @@
-"""The state of a queue is kept by its follower, in a file that a restart goes on from."""
+"""The state of a queue is made by its follower and stored by the site, and a restart goes on from it."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ import asyncio
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import kalends
 from kalends.batch.follower import FACTS_A_STATE, Foreseen
 from kalends.batch.forecast import Forecaster
-from kalends.batch.journal.job_journal import JobEntries, entries_after
+from kalends.batch.journal.contract import JobEntries, StoredState
+from kalends.batch.journal.sqlite.job_journal import SqliteJobJournal, job_journal_at
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Start
 from kalends.batch.queue.queue import BatchQueue
-from kalends.batch.state_files import load_state, state_path
+from kalends.batch.queue_states import usable_state
+from kalends.core.errors import Unavailable
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.serving.child_frames import framed, frames
+from kalends.serving.configuration import StorePlace
 from kalends.serving.logs import get_logger
+from tests.support.job_folders import folder_of_jobs
 from tests.support.patience import PATIENCE_S
 
 from .laboratory import Laboratory, opened
@@ -53,9 +57,7 @@ def worked(queue: BatchQueue, until: int, left: set[int]) -> tuple[f.JournalEntr
 def filled(path: Path, left: set[int]) -> SiteStore:
     store = SiteStore.open(path, "lab", sync="off")
     facts = worked(BatchQueue(MACHINE, TERMS, 1_000), FACTS_A_STATE + 500, left)
-    store.file.connection.execute("begin")
-    store.carry_out(store.file.connection, [JobEntries(MACHINE, facts)], 1)
-    store.file.connection.execute("commit")
+    store.apply([JobEntries(MACHINE, facts)], 1)
     return store
 
 
@@ -73,33 +75,42 @@ def asked(store: SiteStore, *questions: str) -> tuple[list[Foreseen], bytes]:
     done = subprocess.run(
         command, input=asking, capture_output=True, timeout=PATIENCE_S, check=True
     )
-    answers = [msgspec.json.decode(each, type=Foreseen) for each in frames(BytesIO(done.stdout))]
+    answers = [msgspec.msgpack.decode(each, type=Foreseen) for each in frames(BytesIO(done.stdout))]
     return answers, done.stderr
 
 
 def again(store: SiteStore) -> tuple[BatchQueue, int]:
-    connection = store.file.connection
-    known = load_state(store.file.path, connection, MACHINE)
+    journal = SqliteJobJournal(store.file.connection)
+    known = usable_state(journal, MACHINE)
     number = known.number if known is not None else 0
-    entries = entries_after(connection, MACHINE, number)
+    entries = journal.entries_after(MACHINE, number)
     return BatchQueue(MACHINE, TERMS, 0, entries, known=known), number
 
 
-def test_a_restart_goes_on_from_the_state_that_the_follower_has_kept(store: SiteStore) -> None:
+def kept(store: SiteStore) -> StoredState:
+    """Store the state that a follower makes, as the site does."""
+    (said,), _ = asked(store, "state")
+    assert said.state is not None
+    store.apply([said.state], 1)
+    return said.state
+
+
+def test_a_restart_goes_on_from_the_state_that_the_follower_has_made(store: SiteStore) -> None:
     whole, number = again(store)
     assert number == 0
-    (said, _), stderr = asked(store, "state", "starts")
-    assert (said.known, stderr) == (FACTS_A_STATE, b"")
+    (said, later), stderr = asked(store, "state", "state")
+    assert (said.known, later.known, stderr) == (FACTS_A_STATE, whole.number, b"")
+    assert said.state is not None
+    store.apply([said.state], 1)
     short, number = again(store)
     assert number == FACTS_A_STATE
     assert short.number == whole.number
     assert [job.nodes for job in short.flow.table] == [job.nodes for job in whole.flow.table]
     assert short.flow.table.submissions == whole.flow.table.submissions
-    assert state_path(store.file.path, MACHINE).stat().st_mode & 0o077 == 0
 
 
 def test_a_state_of_another_journal_is_not_used(store: SiteStore) -> None:
-    asked(store, "state")
+    kept(store)
     store.file.connection.execute(
         "update job_entry set now = now + 1 where number > ?", (FACTS_A_STATE - 10,)
     )
@@ -108,23 +119,16 @@ def test_a_state_of_another_journal_is_not_used(store: SiteStore) -> None:
     assert again(store)[1] == 0
 
 
-def test_a_torn_or_damaged_file_is_not_used(store: SiteStore) -> None:
-    asked(store, "state")
-    path = state_path(store.file.path, MACHINE)
-    whole = path.read_bytes()
-    for body in (b"", whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
-        path.write_bytes(body)
+def test_a_damaged_state_and_one_of_another_program_are_not_used(store: SiteStore) -> None:
+    whole = kept(store)
+    body = whole.body
+    for spoilt in (b"", body[: len(body) // 2], body[:-1] + bytes([body[-1] ^ 1])):
+        store.apply([msgspec.structs.replace(whole, body=spoilt)], 1)
         assert again(store)[1] == 0
-
-
-def test_a_follower_that_cannot_write_says_so_and_answers_all_the_same(store: SiteStore) -> None:
-    path = state_path(store.file.path, MACHINE)
-    path.with_name(f".{path.name}.new").mkdir()
-    (kept, gaps), stderr = asked(store, "state", "gaps")
-    assert "cannot be kept" in kept.error
-    assert (gaps.error, stderr) == ("", b"")
-    assert gaps.known == again(store)[0].number
-    assert not path.exists()
+    store.apply([msgspec.structs.replace(whole, made_by="another")], 1)
+    assert again(store)[1] == 0
+    store.apply([whole], 1)
+    assert again(store)[1] == FACTS_A_STATE
 
 
 def test_a_follower_whose_server_was_killed_ends_without_a_word(store: SiteStore) -> None:
@@ -144,9 +148,11 @@ def test_a_follower_whose_server_was_killed_ends_without_a_word(store: SiteStore
 async def test_an_answer_that_came_too_late_for_its_question_answers_no_other(
     store: SiteStore,
 ) -> None:
-    forecaster = Forecaster(store.file.path, [MACHINE], get_logger(role="site", name="lab"))
+    forecaster = Forecaster(
+        StorePlace(store.file.path), [MACHINE], get_logger(role="site", name="lab")
+    )
     await forecaster.foreseen("gaps", MACHINE, 1, PATIENCE_S)
-    asking = asyncio.create_task(forecaster.keep_state(MACHINE))
+    asking = asyncio.create_task(forecaster.state(MACHINE))
     await asyncio.sleep(0)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)
@@ -155,18 +161,19 @@ async def test_an_answer_that_came_too_late_for_its_question_answers_no_other(
 
 
 async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_numbers() -> None:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+    with folder_of_jobs("kalends-jobs-") as directory:
         laboratory = Laboratory(Path(directory))
-        path = state_path(Path(directory, "lab.sqlite"), MACHINE)
+        path = Path(directory, "lab.sqlite")
 
         async def kept() -> bool:
-            return path.exists()
+            with job_journal_at(path) as journal:
+                return journal.state(MACHINE) is not None
 
-        filled(Path(directory, "lab.sqlite"), set()).close()
+        filled(path, set()).close()
         async for _ in opened(laboratory):
             assert restored(laboratory)["kept"] == 0
             async with laboratory.client() as client:
-                await client.machine_gaps(MACHINE)
+                await until(gaps_of(client), "the gaps are known")
                 request = laboratory.marking(0.1)
                 first = (await client.submit(request, key="before-the-kill")).job.job
                 await laboratory.over(client, first)
@@ -180,6 +187,19 @@ async def test_a_site_that_is_killed_goes_on_from_the_state_with_its_keys_and_nu
                 assert second == first + 1
                 await laboratory.over(client, second)
             assert set(laboratory.marked().values()) == {1}
+
+
+def gaps_of(client: kalends.Client) -> Callable[[], Awaitable[bool]]:
+    """A slow machine may need more than one call for them."""
+
+    async def known() -> bool:
+        try:
+            await client.machine_gaps(MACHINE)
+        except Unavailable:
+            return False
+        return True
+
+    return known
 
 
 def restored(laboratory: Laboratory) -> dict[str, int]:

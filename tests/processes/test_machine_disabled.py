@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kalends.batch.journal.job_journal import JobEntries, entries_after
+from kalends.batch.journal.contract import JobEntries
+from kalends.batch.journal.sqlite.job_tables import entries_after
 from kalends.batch.queue import facts as f
 from kalends.core.errors import Unavailable
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 
 from .laboratory import MACHINE, Laboratory, laboratory
 

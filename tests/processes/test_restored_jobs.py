@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import kalends
-from kalends.resource_servers.journal.site_store import KIND
+from kalends.resource_servers.journal.sqlite.site_store import KIND
 from kalends.stores.sqlite.maintenance import backup, reconcile
 
 from .laboratory import MACHINE, Laboratory, laboratory

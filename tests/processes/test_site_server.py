@@ -16,8 +16,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
+import kalends
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m
+from kalends.core.errors import InvalidInput
 from kalends.core.principals import Principal
 from kalends.serving.auth.keys import write_key_pair
 from tests.processes.site_process import (
@@ -34,6 +36,7 @@ from tests.processes.site_process import (
     write_configuration,
 )
 from tests.support import tokens
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("one-site")
 
@@ -76,6 +79,25 @@ async def test_what_was_promised_and_locked_survives_a_kill(site: SiteProcess) -
             assert await broker.ask(decide) == [done]
             assert (await broker.ask(commit(promised)))[0].of == "commit"
         assert again.claims() == {promised.rid: "locked", locked.rid: "locked"}
+
+
+async def test_a_drain_with_an_end_survives_a_kill_and_one_that_has_passed_is_refused(
+    site: SiteProcess,
+) -> None:
+    until_s = int(time.time()) + 7_200
+    async with kalends.connect(site.url, user="owner", zone="UTC") as owner:
+        with pytest.raises(InvalidInput, match="would have ended already"):
+            await owner.drain(until=until_s - 7_260)
+        assert (await owner.health()).status == "ok"
+        drained = await owner.drain(until=until_s)
+        assert (drained.status, drained.until) == ("draining", until_s)
+    site.kill()
+    with restarted(site) as again:
+        async with kalends.connect(again.url, user="owner", zone="UTC") as owner:
+            health = await owner.health()
+            assert (health.status, health.until) == ("draining", until_s)
+            health = await owner.drain(on=False)
+            assert (health.status, health.until) == ("ok", 0)
 
 
 async def test_every_acknowledged_promise_survives_kills_under_load(site: SiteProcess) -> None:
@@ -373,7 +395,7 @@ def run_to_its_end(configuration: Path) -> tuple[int, str]:
     program += "sys.exit(main(Path(sys.argv[1])))"
     done = subprocess.run(
         [sys.executable, "-c", program, str(configuration)],
-        capture_output=True, text=True, timeout=30, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     return done.returncode, done.stderr
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import erring_policies
 import pytest
 
 from kalends.core.errors import KalendsError
+from tests.support.job_folders import folder_of_jobs
 
 from .laboratory import MACHINE, Laboratory
 from .servers import StartFailed, until
@@ -17,7 +17,7 @@ from .servers import StartFailed, until
 @pytest.mark.parametrize("policy", ["StuckInC", "Unstoppable"])
 async def test_a_site_that_its_policy_holds_ends_and_begins_again_without_it(policy: str) -> None:
     own = f"{erring_policies.__name__}:{policy}"
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+    with folder_of_jobs("kalends-jobs-") as directory:
         laboratory = Laboratory(
             Path(directory),
             rules=f'policy = "{own}"\npolicy_ms_max = 200',
@@ -50,7 +50,7 @@ async def test_a_site_that_its_policy_holds_ends_and_begins_again_without_it(pol
 
 
 async def test_a_policy_that_is_no_class_is_refused_by_its_setting() -> None:
-    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+    with folder_of_jobs("kalends-jobs-") as directory:
         for policy in ("os:system", ":"):
             folder = Path(directory) / policy.replace(":", "-")
             folder.mkdir()

@@ -91,6 +91,23 @@ async def test_a_lost_line_is_joined_again_and_nothing_is_shown_or_typed_twice(
         assert (await laboratory.over(client, number)).status == 5
 
 
+async def test_a_lost_line_is_joined_again_at_another_address_of_the_site(
+    laboratory: Laboratory,
+) -> None:
+    async with (
+        cut_line(laboratory.site.url) as line,
+        kalends.connect([line.url, laboratory.site.url], user=USER, zone="UTC") as client,
+    ):
+        number = await started(laboratory, client, ECHO)
+        screen = Screen(await client.attach(MACHINE, number))
+        await screen.sees(b"ready\r\n")
+        await line.close()
+        await screen.terminal.write(b"one\n")
+        await screen.sees(b"<one>\r\n")
+        await screen.terminal.write(b"\x04")
+        assert await screen.sees_the_end() == b"ready\r\n<one>\r\n"
+
+
 async def test_whoever_attaches_later_begins_with_what_was_shown_last(
     laboratory: Laboratory,
 ) -> None:

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 import kalends
 from kalends.client.client import Client
 from kalends.contract.versions import KNOWN
+from kalends.core.hosts import Host
 from kalends.servers.broker import build_broker
 from kalends.servers.site import build_site
 from kalends.servers.virtual import build_virtual
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
 from kalends.serving.logs import configure_logging
+from tests.shells.job_host import MOVED, host_below
 from tests.shells.keys import Keys
 from tests.shells.nodes import Node
 from tests.shells.stage import NOBODY, NODE
@@ -34,6 +36,7 @@ MACHINE = """
 [[site.machines]]
 resource = "cluster"
 grace = "2s"
+aim = "response"
 policy = "{}"
 """
 
@@ -151,13 +154,21 @@ class Facility:
         self.world.kill(name, dark=dark)
         self.start(name)
 
+    def move(self, name: str, host: str) -> None:
+        """Kill `name`, and start it with its store on another host for its jobs."""
+        self.world.kill(name)
+        MOVED[self.host_of(name)] = host
+        self.world.note("moves", name, host)
+        self.start(name)
+
     async def _serve(self, name: str) -> None:
         folder = self.world.disk_of(self.host_of(name))
         version: Any = {"version": "simulated", "features": self.features.get(name, KNOWN)}
         try:
             configuration = load_configuration(self._configured[name], folder)
             if configuration.site is not None:
-                application = build_site(configuration.site, **version)
+                below = host_below(self.host_of(name))
+                application = build_site(configuration.site, host=Host(below, below), **version)
                 address = configuration.site.listen
             elif configuration.virtual is not None:
                 application = build_virtual(configuration.virtual, **version)

@@ -170,7 +170,7 @@ class JobCustomers:
             except kalends.OutcomeUnknown:
                 await asyncio.sleep(AGAIN_S)
             except kalends.Unavailable as error:
-                if getattr(error, "request_id", ""):
+                if error.request_id:
                     return None
                 await asyncio.sleep(AGAIN_S)
             except kalends.KalendsError as error:

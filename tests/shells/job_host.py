@@ -250,6 +250,15 @@ HOSTS: dict[str, JobHost] = {}
 """Of the world that plays, by name."""
 
 
+MOVED: Final[dict[str, str]] = {}
+"""The hosts of jobs beneath servers that were taken to another one than their own, by that."""
+
+
+def host_below(host: str) -> str:
+    """Return the name of the host of jobs beneath the servers of `host` now."""
+    return MOVED.get(host, host)
+
+
 def host_called(world: World, name: str) -> JobHost:
     if name not in HOSTS:
         HOSTS[name] = JobHost(world, name)

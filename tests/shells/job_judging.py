@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Collection
+from itertools import pairwise
 from typing import Final
 
 import kalends
@@ -83,6 +84,29 @@ async def judge_forgetful(facility: Facility, customers: JobCustomers, restored_
             with contextlib.suppress(kalends.NotFound):
                 if (await _shown(facility, told)).end == "killed":
                     raise Broken(f"{told} was ended, and would have done no harm a second time")
+
+
+async def judge_moved(facility: Facility, customers: JobCustomers) -> None:
+    """Raise `Broken` where a site whose store was taken to other hosts has begun something twice."""
+    judge_hosts()
+    for told in customers.told:
+        view = await _view(facility, told)
+        runs = sorted(
+            (run for host in HOSTS.values() for run in _runs_of(host, told.number)),
+            key=lambda run: run.since_s,
+        )
+        what = (
+            f"{told}, told as {view.end} ({view.detail}) at attempt {view.attempt}, ran as {runs}"
+        )
+        if len(runs) > (ATTEMPTS_MAX if told.request.rerun else 1):
+            raise Broken(f"it began too often: {what}")
+        if any(next_one.since_s < run.until_s for run, next_one in pairwise(runs)):
+            raise Broken(f"it ran twice at a time: {what}")
+        if view.end not in ("lost", "withdrawn") and not runs:
+            raise Broken(f"it never began: {what}")
+        facility.counts[f"jobs {view.end}"] += 1
+    facility.counts["told"] += len(customers.told)
+    facility.counts["programs"] += sum(len(host.history) for host in HOSTS.values())
 
 
 async def _shown(facility: Facility, told: ToldJob) -> JobView:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Iterable
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 from kalends.batch import runner
 from kalends.batch.follower import Foreseen, JournalFollower, Question, Span
+from kalends.batch.journal.contract import StoredState
+from kalends.batch.journal.sqlite.job_journal import job_journal_at
 from kalends.batch.queue.facts import Terms
 from kalends.batch.shepherds.conclusion import Conclusion, State
 from kalends.batch.shepherds.folders import is_name, job_of
@@ -18,8 +20,9 @@ from kalends.batch.shepherds.order_check import check_name, check_order
 from kalends.batch.shepherds.watch import Heard
 from kalends.core.errors import Conflict, NotFound, Unavailable
 from kalends.resource_servers.jobs import machines
+from kalends.serving.configuration import StorePlace
 from kalends.serving.logs import Logger
-from tests.shells.job_host import Attempt, host_called
+from tests.shells.job_host import Attempt, host_below, host_called
 from tests.shells.stage import NODE, world
 
 BEGIN_S_MAX: Final = 2.0
@@ -33,7 +36,7 @@ class SimulatedLauncher:
     def __init__(self, top: str, heard: Heard, **more: Any) -> None:
         node = NODE.get()
         assert node is not None
-        self._host = host_called(world(), node.host)
+        self._host = host_called(world(), host_below(node.host))
         self._heard = heard
         self._context = contextvars.copy_context()
         self._told: dict[str, int] = {}
@@ -159,8 +162,9 @@ class SimulatedLauncher:
 class FollowerHere:
     """The follower of a site's queues without a process of its own, which a world cannot have."""
 
-    def __init__(self, store: Path, terms: dict[str, Terms], logger: Logger) -> None:
-        self._follower = JournalFollower(store)
+    def __init__(self, store: StorePlace, terms: dict[str, Terms], logger: Logger) -> None:
+        assert store.path is not None
+        self._follower = JournalFollower(partial(job_journal_at, store.path))
         self._turn = asyncio.Lock()
 
     async def close(self) -> None:
@@ -176,9 +180,9 @@ class FollowerHere:
         async with self._turn:
             return await asyncio.to_thread(self._follower.delays, machine, spans)
 
-    async def keep_state(self, machine: str) -> int:
+    async def state(self, machine: str) -> StoredState | None:
         async with self._turn:
-            return (await asyncio.to_thread(self._follower.foresee, "state", machine)).known
+            return (await asyncio.to_thread(self._follower.foresee, "state", machine)).state
 
 
 runner.Launcher = SimulatedLauncher  # type: ignore[misc, assignment]

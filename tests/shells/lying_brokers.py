@@ -128,11 +128,11 @@ def lie(liars: dict[str, LyingBroker]) -> None:
         else:
             liar.leaves(link, message, partial(send, link))
 
-    def hearing(broker: BrokerService, site: str, messages: Sequence[m.Message]) -> None:
+    async def hearing(broker: BrokerService, site: str, messages: Sequence[m.Message]) -> None:
         if (liar := of_here(liars)) is not None:
             for message in messages:
                 liar.inventor.hear(message)
-        said(broker, site, messages)
+        await said(broker, site, messages)
 
     SiteLink.send = sending  # type: ignore[method-assign]
     BrokerService.site_said = hearing  # type: ignore[method-assign]

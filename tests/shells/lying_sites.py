@@ -96,7 +96,7 @@ class LyingSite(Liar):
         truths = self.somebodys()
         if self.chance.random() < 0.8:
             truths["site"] = self.name
-        if self.keys and truths and self.chance.random() < 0.7:
+        if self.keys and "rid" in truths and self.chance.random() < 0.7:
             # It can prove that it is itself, whatever it has to do with the request.
             key = self.chance.choice(list(self.keys.values()))
             truths["secret"] = proofs.of_request(key, truths["rid"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -12,10 +13,11 @@ import msgspec
 from kalends.broker import service
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record.decision_record import Unreadable
-from kalends.broker.desk import notice_delivery
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.broker.reconciliation.reconciler import Reconciler
-from kalends.broker.register import notice_table, request_reads
+from kalends.broker.register.sqlite import notice_table
+from kalends.broker.register.sqlite.register_reads import RegisterReads
+from kalends.broker.register.sqlite.sqlite_rows import SqliteRows
 from kalends.broker.sites import site_link
 from kalends.broker.sites.site_link import SiteLink
 from kalends.calendars.covers import Cover
@@ -23,6 +25,7 @@ from kalends.contract import agreement
 from kalends.core.errors import NoCommonTime
 from kalends.core.features import Feature
 from kalends.notices import delivery_table
+from kalends.notices.delivery import DeliveriesDone
 from kalends.resource_servers.neighbours import links
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
 from kalends.resource_servers.participation.contention.waiting_list import WaitingListEntry
@@ -35,7 +38,7 @@ from kalends.resource_servers.service import SiteEngine
 from kalends.servers import restored_participant
 from kalends.serving.http.dispatch import Dispatcher
 from kalends.stores.sqlite import sqlite_file
-from kalends.stores.sqlite.group_commit import GroupCommit
+from kalends.stores.sqlite.transactions import SqliteTransactions
 from tests.simulation import (
     climates,
     mutations,
@@ -43,6 +46,7 @@ from tests.simulation import (
     mutations_of_limits,
     mutations_of_waiting,
 )
+from tests.support.late_store import READS
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
 
@@ -142,24 +146,43 @@ def lists_take_every_word_as_heard() -> None:
 def a_lock_is_a_failure() -> None:
     """A store that another replica keeps locked is given up, as one whose disk fails."""
 
-    def begin(self: GroupCommit[Any, Any]) -> None:
+    def begin(self: SqliteTransactions[Any, Any], closing: object) -> None:
         self._connection.execute("begin immediate")
 
-    GroupCommit._begin = begin  # type: ignore[method-assign]
+    SqliteTransactions._begin = begin  # type: ignore[method-assign]
+
+
+@mutation
+def the_register_answers_late() -> None:
+    """Nothing is broken by that: a broker's questions to its store are answered late."""
+    chance = random.Random("late")
+
+    async def answered_late(answer: Any) -> Any:
+        found = await answer
+        await asyncio.sleep(chance.choice((0, 0.001, 0.01, 0.1, 0.3)))
+        return found
+
+    for name in READS:
+        read = getattr(RegisterReads, name)
+
+        def late(store: RegisterReads, *asked: Any, read: Any = read) -> Any:
+            return answered_late(read(store, *asked))
+
+        setattr(RegisterReads, name, late)
 
 
 @mutation
 def one_row_spoils_all() -> None:
     """Whoever reads rows that nobody works on meets the unreadable one, and gets none."""
-    orphans = request_reads.orphans
+    left_behind = RegisterReads.left_behind
 
-    def all_or_none(*arguments: Any) -> Any:
-        found = orphans(*arguments)
+    async def all_or_none(*arguments: Any) -> Any:
+        found = await left_behind(*arguments)
         if any(isinstance(row, Unreadable) for row in found):
             raise msgspec.DecodeError("a row cannot be read")
         return found
 
-    request_reads.orphans = all_or_none
+    RegisterReads.left_behind = all_or_none  # type: ignore[method-assign]
 
 
 @mutation
@@ -192,7 +215,7 @@ def a_forgotten_promise_counts() -> None:
 @mutation
 def an_older_register_is_accepted() -> None:
     """A broker looks at nothing that sites remember of its register."""
-    Recognition.hear = lambda recognition, site, marks: True  # type: ignore[method-assign]
+    Recognition.hear = lambda recognition, site, marks, lives: True  # type: ignore[method-assign]
 
 
 @mutation
@@ -266,7 +289,7 @@ def wake_up_lost_on_reconnect() -> None:
 @mutation
 def letters_live_in_memory() -> None:
     """What is made into deliveries is not told in the store any more, and the deliveries are not stored."""
-    notice_table.store_delivery = lambda connection, delivery: None  # type: ignore[assignment]
+    SqliteRows.put_delivery = lambda self, delivery: None  # type: ignore[method-assign]
 
 
 @mutation
@@ -277,10 +300,12 @@ def all_are_told_of_everything() -> None:
         found = connection.execute("select * from notice_address").fetchall()
         return tuple(notice_table.NoticeAddress(*row)._replace(user=user) for row in found)
 
-    notice_delivery.addresses_of = of_anybody
+    notice_table.addresses_of = of_anybody  # type: ignore[assignment]
 
 
 @mutation
 def what_was_told_stays_in_the_store() -> None:
     """Deliveries that were sent are not removed, and come again with the next start."""
-    delivery_table.remove_deliveries = lambda connection, done: None  # type: ignore[assignment]
+    nothing = lambda connection, done: None  # noqa: E731
+    delivery_table.remove_deliveries = nothing  # type: ignore[assignment]
+    delivery_table.PART.handles[DeliveriesDone] = nothing  # type: ignore[index]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kalends.batch.hosts import machine_hosts
 from kalends.batch.queue import facts as f
 from kalends.batch.queue import flow
 from kalends.batch.queue.effects import Kill
@@ -136,6 +137,12 @@ def whatever_was_lost_runs_again() -> None:
 def what_began_since_the_copy_is_overlooked() -> None:
     """A store that was put back believes that jobs wait which have run."""
     BatchQueue.attempts_seen = lambda self, seen, now: None  # type: ignore[method-assign]
+
+
+@mutation
+def jobs_are_adopted_by_another_host() -> None:
+    """A site takes the machines of its store for its own, wherever it runs."""
+    machine_hosts.put_aside = lambda stored, own, here: {}  # type: ignore[assignment]
 
 
 @mutation

@@ -17,11 +17,14 @@ from kalends.broker.jobs.parts import solicitation
 from kalends.broker.jobs.parts.job_ends import JobEnds
 from kalends.broker.jobs.parts.solicitation import Solicitation
 from kalends.broker.jobs.parts.start_answers import StartAnswers
-from kalends.broker.register import job_starts, request_rows, request_writes
+from kalends.broker.register.decisions import starts
+from kalends.broker.register.decisions.records import row
+from kalends.broker.register.decisions.register_decisions import DECISIONS
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict
 from kalends.federation.back_off import BackOff
+from kalends.resource_servers.jobs import way_choice
 from kalends.resource_servers.jobs.place_desk import PlaceDesk
 from kalends.resource_servers.jobs.start_gate import StartGate
 from kalends.resource_servers.jobs.start_trust import StartTrust
@@ -43,6 +46,12 @@ def offered_jobs_begin_at_once() -> None:
         return number
 
     PlaceDesk._give = taken  # type: ignore[method-assign]
+
+
+@mutation
+def ways_that_were_tried_stay() -> None:
+    """A job that was offered a place only to learn its start is not withdrawn."""
+    way_choice.withdraw = lambda number, queue, now: None
 
 
 @mutation
@@ -151,31 +160,31 @@ def jobs_start_without_asking() -> None:
 def permits_are_not_written() -> None:
     """The register says that a job may start to every site that asks, and writes nothing down."""
 
-    def said(connection: Any, op: Any) -> Registered:
-        found = request_rows.row(connection, op.rid)
+    def said(rows: Any, op: Any) -> Registered:
+        found = row(rows, op.rid)
         return Registered(op, isinstance(found, Record) and found.state == "commit", found)
 
-    request_writes._HANDLERS[Permit] = said
+    DECISIONS[Permit] = said
 
 
 @mutation
 def a_site_that_was_left_may_start() -> None:
     """Who asks for the start of a job that is placed elsewhere is told to start it."""
-    stored = job_starts.permit
+    stored = starts.permit
 
-    def whatever_was_decided(connection: Any, op: Any) -> Registered:
-        found = request_rows.row(connection, op.rid)
+    def whatever_was_decided(rows: Any, op: Any) -> Registered:
+        found = row(rows, op.rid)
         if isinstance(found, Record) and found.state == "replaced":
             return Registered(op, True, found)
-        return stored(connection, op)
+        return stored(rows, op)
 
-    request_writes._HANDLERS[Permit] = whatever_was_decided
+    DECISIONS[Permit] = whatever_was_decided
 
 
 @mutation
 def a_moved_job_does_not_wait_for_its_end() -> None:
     """It starts at its new place as soon as that comes up."""
-    job_starts._waits_for_an_end = lambda connection, record, op: False
+    starts._waits_for_an_end = lambda rows, record, op: False
 
 
 @mutation

@@ -11,7 +11,9 @@ from kalends.broker.coordination.record.decision_record import (
     encode_parts,
 )
 from kalends.broker.jobs.parts.step_starts import StepStarts
-from kalends.broker.register import job_starts, request_writes
+from kalends.broker.register.decisions import starts
+from kalends.broker.register.decisions.records import commit_at
+from kalends.broker.register.decisions.register_decisions import DECISIONS
 from kalends.resource_servers.jobs.step_gate import StepGate
 from tests.shells.mutations import mutation
 
@@ -25,16 +27,16 @@ def whoever_has_come_starts() -> None:
         note(self, gathered, ask, now)
         gathered.ready |= gathered.come
 
-    def assemble(connection: Any, op: Assemble) -> Registered:
-        found = job_starts._step_of(connection, op)
+    def assemble(rows: Any, op: Assemble) -> Registered:
+        found = commit_at(rows, op)
         if isinstance(found, Registered):
             return found
-        if not found.job.started and op.parts:
-            job_starts._decide_start(connection, found, encode_parts(op.parts), op.begins_ms)
-        return job_starts._decided(connection, op, found)
+        if not starts._start_of(rows, found)[1] and op.parts:
+            starts._decide_start(rows, found, encode_parts(op.parts), op.begins_ms)
+        return starts._decided(rows, op, found)
 
     StepStarts._note = ready_at_once  # type: ignore[method-assign]
-    request_writes._HANDLERS[Assemble] = assemble
+    DECISIONS[Assemble] = assemble
 
 
 @mutation
@@ -53,22 +55,22 @@ def a_part_gives_up_unasked() -> None:
 def giving_up_undoes_a_start() -> None:
     """It does not look whether the others are told to start."""
 
-    def anyway(connection: Any, op: GiveUp) -> Registered:
+    def anyway(rows: Any, op: GiveUp) -> Registered:
         if op.proved:
-            connection.execute("delete from start where rid = ?", (op.rid,))
-        return job_starts.give_up(connection, op)
+            rows.starts.pop(op.rid, None)
+        return starts.give_up(rows, op)
 
-    request_writes._HANDLERS[GiveUp] = anyway
+    DECISIONS[GiveUp] = anyway
 
 
 @mutation
 def nothing_starts_in_step() -> None:
     """Every job is given up before it starts: none of them runs alone."""
 
-    def assemble(connection: Any, op: Assemble) -> Registered:
-        return job_starts.give_up(connection, op)  # type: ignore[arg-type]  # It has what that needs.
+    def assemble(rows: Any, op: Assemble) -> Registered:
+        return starts.give_up(rows, op)  # type: ignore[arg-type]  # It has what that needs.
 
-    request_writes._HANDLERS[Assemble] = assemble
+    DECISIONS[Assemble] = assemble
 
 
 @mutation

@@ -134,10 +134,10 @@ class Words:
             self._said_to(link.name, message)
             send(link, message)
 
-        def hearing(broker: BrokerService, site: str, messages: Sequence[m.Message]) -> None:
+        async def hearing(broker: BrokerService, site: str, messages: Sequence[m.Message]) -> None:
             for message in messages:
                 self._said_by(site, message)
-            said(broker, site, messages)
+            await said(broker, site, messages)
 
         SiteLink.send = sending  # type: ignore[method-assign]
         BrokerService.site_said = hearing  # type: ignore[method-assign]

@@ -194,9 +194,11 @@ class PlaceCustomers:
         for _ in range(TRIES_MAX):
             try:
                 view = await ask()
-            except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
-                if getattr(error, "request_id", ""):
-                    return None
+            except kalends.OutcomeUnknown:
+                await asyncio.sleep(AGAIN_S)
+            except kalends.Unavailable as error:
+                if error.request_id:
+                    return None  # That is the answer, and will be it for ever.
                 await asyncio.sleep(AGAIN_S)
             except kalends.KalendsError as error:
                 self.facility.world.note("refused", repr(error))

@@ -91,9 +91,11 @@ class StepCustomers:
             for _ in range(TRIES_MAX):
                 try:
                     view = await client.submit_in_step(text, job, key=key, window=window)
-                except (kalends.OutcomeUnknown, kalends.Unavailable) as error:
-                    if getattr(error, "request_id", ""):
-                        return
+                except kalends.OutcomeUnknown:
+                    pass
+                except kalends.Unavailable as error:
+                    if error.request_id:
+                        return  # That is the answer, and will be it for ever.
                 except kalends.KalendsError as error:
                     self.facility.world.note("refused", repr(error))
                     return

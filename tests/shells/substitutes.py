@@ -154,7 +154,7 @@ def _put_in_place() -> None:
         for name, substitute in names.items():
             setattr(module, name, substitute)
     # Only where the product starts threads of its own; executors come through the loop.
-    from kalends.stores.sqlite import group_commit
+    from kalends.stores import group_commit
 
     assert (group_commit.threading, group_commit.queue) == (threading, queue)
     group_commit.threading = fibers.ThreadingModule  # type: ignore[assignment]

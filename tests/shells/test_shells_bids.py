@@ -76,6 +76,7 @@ def test_a_virtual_site_that_promises_for_its_members_shows() -> None:
     "mutation",
     [
         "the_second_best_is_released_at_once",
+        "ways_that_were_tried_stay",
         "places_are_rectangles",
         "permits_are_not_written",
         "jobs_ask_when_they_have_started",

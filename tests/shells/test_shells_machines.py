@@ -29,6 +29,14 @@ def test_a_machine_gone_wrong_shows(mutation: str) -> None:
     assert seeds_to_catch("machine_room", mutation, 60) is not None
 
 
+def test_a_store_taken_to_other_hosts_starts_no_job_twice_and_loses_what_a_lost_host_had() -> None:
+    check("machine_moved", 3)
+
+
+def test_jobs_adopted_by_another_host_show() -> None:
+    assert seeds_to_catch("machine_moved", "jobs_are_adopted_by_another_host", 20) is not None
+
+
 def test_a_site_whose_store_was_put_back_runs_nothing_again_and_gives_no_taken_nodes() -> None:
     check("machine_restored", 3)
 

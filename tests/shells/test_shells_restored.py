@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.shells.running import check, seeds_to_catch
 
 
@@ -46,3 +48,8 @@ def test_a_site_that_forgot_a_change_that_was_cancelled_since_opens_again() -> N
 def test_a_site_that_was_put_back_takes_no_owners_word_that_its_broker_may_know_better() -> None:
     check("approving", 3)
     assert seeds_to_catch("approving", "a_second_word_is_taken", 30) is not None
+
+
+@pytest.mark.parametrize("name", ["plain_day", "restore", "amnesia", "half_promised", "telling"])
+def test_a_register_that_answers_late_breaks_no_promise(name: str) -> None:
+    check(name, 2, mutation="the_register_answers_late")

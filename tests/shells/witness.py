@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kalends.broker.register import broker_store
+from kalends.broker.register.sqlite import broker_store
 from kalends.broker.sites.inquiries import Inquiries
 from kalends.broker.sites.site_link import SiteLink
 from kalends.contract import messages as m

@@ -36,11 +36,31 @@ def outcome_of(job: ScriptRun, random: Random) -> RunOutcome:
     fate = random.random()
     if fate < 0.2:
         return RunOutcome(code=random.choice(FAILURES), detail="as the schedule has it")
+    if job.function == "decide":
+        return RunOutcome("ok", _decision(random, fate), cost=RunCost(steps=100))
     answer = _choice(job, random) if job.function == "choose" else random.random() < 0.6
     if fate < 0.3:
         answer = _wrong(answer, random)
     sent = ("hello",) if random.random() < 0.1 else ()
     return RunOutcome(code="ok", answer=answer, sent=sent, cost=RunCost(steps=100))
+
+
+def agreeable(job: ScriptRun, random: Random) -> RunOutcome:
+    """How a run ends where scripts mostly work, and choose as others do."""
+    if job.function != "choose" or random.random() < 0.1:
+        return outcome_of(job, random)
+    ids = [slot["id"] for slot in job.arguments[0]["slots"]]
+    if random.random() < 0.2:
+        random.shuffle(ids)
+    sent = ("hello",) if random.random() < 0.1 else ()
+    return RunOutcome(code="ok", answer=ids, sent=sent, cost=RunCost(steps=100))
+
+
+def _decision(random: Random, fate: float) -> Any:
+    """What an owner's script answers: mostly yes."""
+    if fate < 0.25:
+        return random.choice((None, False, "", {"ask": 1}, {"units_max": 0}, [True]))
+    return random.choices((True, "no", {"ask": True}, {"units_max": 1}), (65, 15, 10, 10))[0]
 
 
 def _choice(job: ScriptRun, random: Random) -> list[int]:

@@ -19,7 +19,7 @@ from kalends.broker.coordination.record.decision_record import Record
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
-from kalends.resource_servers.journal.site_store import Loaded
+from kalends.resource_servers.journal.contract import Loaded
 from kalends.resource_servers.participation.claims.claim_sets import (
     StakeDropped,
     StakeStored,
@@ -57,6 +57,7 @@ class Piece(NamedTuple):
     state: str
     common: int = 0
     """Claims of one request with different common starts are alternatives: only one will be locked."""
+    gap_s: int = 0
 
 
 class SiteBooks(NamedTuple):
@@ -80,6 +81,8 @@ class Auditor:
         self.capacities: dict[str, int] = {}
         self.barred: set[tuple[str, str, str]] = set()
         self.guarded: set[str] = set()
+        self.asked: set[str] = set()
+        """Resources of which scripts may ask the owner; each of the guarded needs a word."""
         """Resources whose owners approve each booking."""
         self.approved: dict[tuple[str, str], list[Petition]] = {}
         """What owners have approved, by site and request."""
@@ -308,7 +311,7 @@ class Auditor:
             self._wrong(f"{site}: {rid} was dropped too soon after its end")
         for peer in before["chosen"] or {}:
             stake = self.stored[peer].get(rid)
-            if stake is not None and stake["chosen"] is None:
+            if stake is not None and any(each["state"] == "prepared" for each in stake["claims"]):
                 self._wrong(f"{site}: dropped {rid}, of which {peer} is still in doubt")
 
     # What the register stores
@@ -644,7 +647,11 @@ class Auditor:
     def found_unattended(self, node: BrokerNode, records: Sequence[Record]) -> None:
         """The heartbeat would take them up again; but whoever takes a request over goes on with it."""
         for record in records:
-            self._wrong(f"{node.name} owns {record.rid}, and does not work on it")
+            row = self.rows[record.rid]
+            # What was read may have come late.
+            still = row.owner == record.owner and not row.done
+            if still and record.rid not in node.coordinator.cases:
+                self._wrong(f"{node.name} owns {record.rid}, and does not work on it")
 
     def _fits(self, where: str, stakes: Mapping[str, Mapping[str, Any]]) -> None:
         """At every instant, what is taken is no more than there is; a change counts as the larger."""

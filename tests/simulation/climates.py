@@ -14,15 +14,33 @@ from msgspec.structs import replace
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.participant import Participant
+from tests.simulation.agents import DELAYS_MS, agreeable
 from tests.simulation.batch_systems import BatchSystem
-from tests.simulation.clocks import SKEW_MS_MAX
+from tests.simulation.clocks import FASTEST, SKEW_MS_MAX, SLOWEST
+from tests.simulation.common_times import CommonTimesJudge, LyingHub
+from tests.simulation.hand_overs import handed_over
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.owners import Guarded, owners_answer, owners_think
+from tests.simulation.owners_buffers import owners_keep_buffers
+from tests.simulation.owners_charge import (
+    CHARGED,
+    CHARGED_RUNNING,
+    Overcharging,
+    charges_folded,
+    charges_restored,
+    owner_overcharges,
+    owners_charge,
+)
 from tests.simulation.owners_limits import owners_limit, owners_limit_passed
+from tests.simulation.owners_scripts import owners_scripts_decide
+from tests.simulation.postgres_broker import PostgresWorld
+from tests.simulation.postgres_register import DatabaseTrouble, PostgresRegister
+from tests.simulation.postgres_site import PostgresSite, PostgresSitesWorld
 from tests.simulation.restores import stores_put_back
 from tests.simulation.schedule import FAULTS_MS, Report, run
+from tests.simulation.series_together import series_together
 from tests.simulation.shipped_site import SHIPPED, site_with
 from tests.simulation.system_rooms import drawn_room
 from tests.simulation.workload import Size
@@ -38,20 +56,21 @@ class Climate(NamedTuple):
 
     name: str
     size: Size | None = None
-    prepare: Callable[[World], None] | None = None
+    prepare: Callable[[World], object] | None = None
     faults_ms: int = FAULTS_MS
     hard: float = 1.0
     participant: Callable[..., Participant] = SHIPPED
     costs: int = 1
     """How much longer than others a schedule takes: so many fewer are run in CI."""
     forgets: bool = False
+    world: type[World] = World
 
     def run(
         self, seed: int, *, world_type: type[World] | None = None, keep_trace: bool = False
     ) -> Report:
         """The schedule of `seed`; `world_type` in place of the shipped code."""
 
-        class Shipped(World):
+        class Shipped(self.world):  # type: ignore[name-defined, misc]
             make_participant = staticmethod(self.participant)
 
         return run(
@@ -93,10 +112,24 @@ AGENTS: Final = Size(sites=3, clients=8, sagas=4, hours=3, pause_ms=2_000,
                      kinds=(10, 10, 0, 0, 80, 0))  # fmt: skip
 """Agents everywhere, for the same few slots."""
 
+MEETING: Final = AGENTS._replace(sites=4, hours=4)
+
 RECALLED: Final = AGENTS._replace(
     sagas=3, pause_ms=600, kinds=(30, 0, 0, 0, 70, 0), patience=(0, 100, 0)
 )
 """Agents and bookings in quick succession; all of them wait for what others hold."""
+
+REPEATED: Final = Size(
+    sites=3, clients=6, sagas=4, hours=9, pause_ms=8_000,
+    kinds=(75, 10, 10, 0, 0, 5), series=0.7, uses=(30, 40, 30),
+)  # fmt: skip
+"""Series beside single requests, for slots that are enough for some of them."""
+
+GIVING: Final = Size(
+    sites=3, clients=6, sagas=4, hours=4, pause_ms=6_000,
+    kinds=(80, 10, 5, 0, 0, 5), uses=(20, 30, 50), gives=0.7,
+)  # fmt: skip
+"""Most of what is reserved is offered to another user."""
 
 RIVALS: Final = Size(
     sites=3, clients=8, sagas=4, hours=2, pause_ms=600,
@@ -123,6 +156,12 @@ CHANGING_CROWD: Final = CHANGING._replace(
 )
 """The same for so little that older requests take what waits for an owner."""
 
+SHARED: Final = Size(
+    sites=3, clients=6, sagas=3, pause_ms=8_000,
+    kinds=(35, 30, 10, 5, 10, 10), uses=(15, 35, 50), second_thoughts=0.3,
+)  # fmt: skip
+"""Much is held and changed, by all replicas."""
+
 USED_UP: Final = Size(
     sites=3, clients=6, sagas=14, hours=2, begin_s=60, slot_s=120, pause_ms=30_000,
     kinds=(50, 20, 20, 5, 0, 5), uses=(40, 30, 30), long=0.2,
@@ -134,6 +173,9 @@ LIMITED: Final = Size(
     kinds=(35, 20, 15, 10, 15, 5), patience=(30, 40, 30), long=0.3,
 )  # fmt: skip
 """Room for more than owners allow anybody."""
+
+BUFFERED: Final = LIMITED._replace(uses=(20, 20, 60), second_thoughts=0.2)
+"""The same, and more of it is changed: what is moved or extended reaches into buffers."""
 
 
 # What goes wrong
@@ -225,6 +267,12 @@ def weeks_pass(world: World) -> None:
     owners_limit_passed(world, USED_UP.slot_s)
 
 
+def weeks_restored(world: World) -> None:
+    """The same, and stores of sites are put back: what was used counts for good, whatever they forget."""
+    weeks_pass(world)
+    stores_put_back(world, FAULTS_MS)
+
+
 def site_cut_off(world: World) -> None:
     """One site reaches no broker for four minutes; slots end, and others drop their records."""
     calm(world)
@@ -258,6 +306,21 @@ def calm_owners(world: World) -> None:
     owners_answer(world)
 
 
+def owners_charge_and_think(world: World) -> None:
+    """Owners charge for what they approve: it can be paid when they have thought."""
+    owners_think(world)
+    owners_charge(world, slots=(4, 8))
+
+
+def old_charges_restored(world: World) -> None:
+    """Slots end, records are dropped and charges are folded; in half of the worlds stores are put back."""
+    calm(world)
+    slots_end(world)
+    charges_folded(world)
+    if world.kernel.random.random() < 0.5:
+        stores_put_back(world, FAULTS_MS)
+
+
 def owners_and_clocks(world: World) -> None:
     """Owners approve bookings while clocks are wrong by hours, days and years."""
     wild_clocks(world)
@@ -277,12 +340,46 @@ def hostile_site(world: World) -> None:
     _make_hostile(world, asks_peers=0.1)
 
 
-def hostile_near(world: World) -> None:
+def hostile_owner(world: World) -> None:
+    """Owners charge for their slots, and one of them says anything of what it charges."""
+    _calm_or_rough(world)
+    _make_hostile(world, asks_peers=0.1, kind=Overcharging)
+    owner_overcharges(world)
+
+
+def hostile_near(world: World, kind: type[HostileSite] = HostileSite) -> None:
     """The same, and it is near to all others: agents' visits pass through it."""
     _calm_or_rough(world)
     names = world.site_names
     world.near = {name: tuple(other for other in names if other != name) for name in names}
-    _make_hostile(world, asks_peers=0.6)
+    _make_hostile(world, asks_peers=0.6, kind=kind)
+
+
+def lying_hub(world: World) -> None:
+    """One site is near to all others, and lies about the times that they have in common."""
+    hostile_near(world, LyingHub)
+    for client in world.clients:
+        client.only = None
+    world.involved = {client.name for client in world.clients}
+    _agents_agree(world)
+    CommonTimesJudge().attach(world)
+
+
+def near_sites(world: World) -> None:
+    """Sites are near one another, in most worlds all of them but one; every fault strikes."""
+    names = world.site_names
+    apart = world.kernel.random.choice((*names, ""))
+    world.near = {
+        name: tuple(other for other in names if apart not in (name, other) and other != name)
+        for name in names
+    }
+    _agents_agree(world)
+    CommonTimesJudge().attach(world)
+
+
+def _agents_agree(world: World) -> None:
+    for site in world.sites:
+        site.run_ends, site.delays_ms = agreeable, DELAYS_MS[:3]  # type: ignore[method-assign]
 
 
 def hostile_broker(world: World) -> None:
@@ -303,11 +400,13 @@ def _calm_or_rough(world: World) -> None:
         links_break(world)
 
 
-def _make_hostile(world: World, *, asks_peers: float) -> None:
+def _make_hostile(
+    world: World, *, asks_peers: float, kind: type[HostileSite] = HostileSite
+) -> None:
     random = world.kernel.random
     number = random.randrange(len(world.sites))
     name = world.site_names[number]
-    site = HostileSite(world, name, world._calendars(name))
+    site = kind(world, name, world._calendars(name))
     site.turn(random.choice(CHARACTERS), asks_peers)
     world.nodes[world.nodes.index(world.sites[number])] = site
     world.sites[number] = site
@@ -334,6 +433,17 @@ def fair(world: World) -> None:
     world.auditor.nobody_dies = True
 
 
+def series_calm(world: World) -> None:
+    """Only replicas pause, and answers are late: those that are judged dead go on."""
+    series_together(world)
+    brokers_pause(world)
+
+
+def series_on_postgres(world: World) -> None:
+    series_together(world)
+    register_on_postgres(world)
+
+
 def batch_systems(world: World) -> None:
     """Batch systems stand behind the nodes of every site; they fail, and so does everything else."""
     random = world.kernel.random
@@ -356,6 +466,12 @@ def batch_promises_lost(world: World) -> None:
             site.system.lasting = True
 
 
+def reclaimed_and_charged(world: World) -> None:
+    """Owners charge, and take back what their batch systems cannot keep."""
+    batch_promises_lost(world)
+    owners_charge(world)
+
+
 def batch_slots_end(world: World) -> None:
     """The same, with slots that end, and records that are dropped."""
     slots_end(world)
@@ -363,6 +479,53 @@ def batch_slots_end(world: World) -> None:
     for site in world.sites:
         if site.system is not None:
             site.system.repair_s = SOON_MENDED_S
+
+
+def register_on_postgres(world: World) -> None:
+    """The register answers late or never, and fails over; brokers pause, and their clocks are wrong."""
+    calm(world)
+    register, random = world.register, world.kernel.random
+    assert isinstance(register, PostgresRegister)
+    world.network.weather.delay_ms_max = random.choice((30, 300, 1_500))
+    for node in world.nodes:
+        node.clock.drift(random.uniform(SLOWEST, FASTEST))
+        node.clock.skew_ms = random.randrange(-60_000, 60_000)
+    for broker in world.brokers:
+        broker.trouble.crash = random.choice((0.0, 0.0, 0.002))
+        for begin_ms in range(2_000, FAULTS_MS, 25_000):
+            if random.random() < 0.5:
+                delay_ms = begin_ms + random.randrange(20_000)
+                length_ms = random.choice((3_000, 16_000, 24_000))
+                world.kernel.after(delay_ms, _pause, broker, length_ms)
+    register.trouble = DatabaseTrouble(
+        late=random.choice((0.0, 0.02, 0.1)),
+        hung=random.choice((0.0, 0.005, 0.02)),
+        lost=random.choice((0.0, 0.005, 0.01)),
+        lost_answer=random.choice((0.0, 0.01, 0.02)),
+        cancelled=random.choice((0.0, 0.01)),
+        sync_ms_max=random.choice((5, 50, 1_000)),
+    )
+    for _ in range(random.randrange(4)):
+        fail_over = random.choice((register.fail_over, register.fail_over_at_commit))
+        world.kernel.after(random.randrange(3_000, FAULTS_MS), fail_over)
+    world.kernel.after(FAULTS_MS, register.heal)
+
+
+def sites_on_postgres(world: World) -> None:
+    """Sites pause for longer than their leases, are taken over, and go on with what they knew."""
+    batch_systems(world)
+    calm(world)
+    world.network.stream = True
+    random = world.kernel.random
+    world.network.weather.delay_ms_max = random.choice((30, 300, 1_500))
+    for site in world.sites:
+        assert isinstance(site, PostgresSite)
+        site.trouble.commit_ms_max = random.choice((5, 50, 1_000))
+        for begin_ms in range(2_000, FAULTS_MS, 15_000):
+            if random.random() < 0.6:
+                delay_ms = begin_ms + random.randrange(12_000)
+                length_ms = random.choice((3_000, 7_000, 9_000, 20_000))
+                world.kernel.after(delay_ms, site.pause, length_ms)
 
 
 def _pause(broker: BrokerNode, length_ms: int) -> None:
@@ -395,6 +558,9 @@ FAIR: Final = Climate("fair", RIVALS, fair, hard=0.0)
 HOSTILE_SITE: Final = Climate("hostile-site", None, hostile_site, hard=0.0, costs=6)
 HOSTILE_BROKER: Final = Climate("hostile-broker", None, hostile_broker, hard=0.0, costs=6)
 HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0, costs=6)
+HOSTILE_OWNER: Final = Climate("hostile-owner", CHARGED, hostile_owner, hard=0.0, costs=6)
+LYING_HUB: Final = Climate("lying-hub", AGENTS, lying_hub, hard=0.0, costs=6)
+NEAR_SITES: Final = Climate("near-sites", MEETING, near_sites, costs=2)
 
 OWNERS_THINK: Final = Climate("owners-think", None, owners_think, participant=Guarded)
 OWNERS_ANSWER: Final = Climate(
@@ -406,18 +572,55 @@ OWNERS_AND_CHANGES: Final = Climate(
 OWNERS_AND_CLOCKS: Final = Climate(
     "owners-and-clocks", CHANGING, owners_and_clocks, hard=0.0, participant=Guarded, costs=4
 )
+OWNERS_DECIDE: Final = Climate(
+    "owners-decide", None, owners_scripts_decide, participant=Guarded, costs=2
+)
 OWNERS_LIMIT: Final = Climate("owners-limit", LIMITED, owners_limit, costs=3)
+OWNERS_KEEP_BUFFERS: Final = Climate("owners-keep-buffers", BUFFERED, owners_keep_buffers, costs=3)
+OWNERS_CHARGE: Final = Climate("owners-charge", CHARGED, owners_charge, costs=2)
+RUNNING_CHARGED: Final = Climate("running-charged", CHARGED_RUNNING, owners_charge, costs=3)
+CHARGES_RESTORED: Final = Climate("charges-restored", CHARGED, charges_restored, costs=2)
+CHARGES_FOLDED: Final = Climate(
+    "charges-folded", CHARGED_RUNNING, old_charges_restored, 420_000, hard=0.0,
+    participant=DroppedSoon, costs=4,
+)  # fmt: skip
+APPROVED_AND_CHARGED: Final = Climate(
+    "approved-and-charged", CHARGED, owners_charge_and_think, participant=Guarded, costs=3
+)
 WEEKS_PASS: Final = Climate(
     "weeks-pass", USED_UP, weeks_pass, 420_000, hard=0.0, participant=DroppedSoon, costs=4
 )
 
+WEEKS_RESTORED: Final = Climate(
+    "weeks-restored", USED_UP, weeks_restored, 420_000, hard=0.0, participant=DroppedSoon, costs=4
+)
 STORES_RESTORED: Final = Climate("stores-restored", None, stores_restored)
+
+REGISTER_ON_POSTGRES: Final = Climate(
+    "register-on-postgres", SHARED, register_on_postgres, hard=0.0, costs=4, world=PostgresWorld
+)
+
+SITES_ON_POSTGRES: Final = Climate(
+    "sites-on-postgres", SHARED, sites_on_postgres, hard=0.0, costs=4, world=PostgresSitesWorld
+)
 
 BATCH_SYSTEMS: Final = Climate("batch-systems", None, batch_systems)
 BATCH_PROMISES_LOST: Final = Climate("batch-promises-lost", None, batch_promises_lost, costs=2)
 BATCH_SLOTS_END: Final = Climate(
     "batch-slots-end", SOON, batch_slots_end, participant=DroppedSoon, forgets=True
 )
+
+RECLAIMED_AND_CHARGED: Final = Climate(
+    "reclaimed-and-charged", CHARGED, reclaimed_and_charged, costs=3
+)
+
+SERIES: Final = Climate("series", REPEATED, series_together)
+SERIES_AND_PAUSES: Final = Climate("series-and-pauses", REPEATED, series_calm)
+SERIES_ON_POSTGRES: Final = Climate(
+    "series-on-postgres", REPEATED, series_on_postgres, hard=0.0, costs=4, world=PostgresWorld
+)
+
+HAND_OVERS: Final = Climate("hand-overs", GIVING, handed_over)
 
 CLIMATES: Final = {
     each.name: each
@@ -438,16 +641,34 @@ CLIMATES: Final = {
         HOSTILE_SITE,
         HOSTILE_BROKER,
         HOSTILE_NEAR,
+        HOSTILE_OWNER,
+        LYING_HUB,
+        NEAR_SITES,
         OWNERS_THINK,
         OWNERS_ANSWER,
         OWNERS_AND_CHANGES,
         OWNERS_AND_CLOCKS,
+        OWNERS_DECIDE,
         OWNERS_LIMIT,
+        OWNERS_KEEP_BUFFERS,
+        OWNERS_CHARGE,
+        RUNNING_CHARGED,
+        CHARGES_RESTORED,
+        CHARGES_FOLDED,
+        APPROVED_AND_CHARGED,
         WEEKS_PASS,
+        WEEKS_RESTORED,
         STORES_RESTORED,
+        REGISTER_ON_POSTGRES,
+        SITES_ON_POSTGRES,
         BATCH_SYSTEMS,
         BATCH_PROMISES_LOST,
         BATCH_SLOTS_END,
+        RECLAIMED_AND_CHARGED,
+        SERIES,
+        SERIES_AND_PAUSES,
+        SERIES_ON_POSTGRES,
+        HAND_OVERS,
     )
 }
 

@@ -13,6 +13,10 @@ EPOCH_S: Final = 1_800_000_000
 SKEW_MS_MAX: Final = 5 * 60_000
 """Of one node to either side: two nodes are at most ten minutes apart."""
 
+SLOWEST: Final = 0.9
+FASTEST: Final = 1.1
+"""Between these is the speed of every clock."""
+
 
 class NodeClock:
     """`skew_ms` is how wrong the wall clock is; `rate` is the speed of both clocks."""

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
-from kalends.broker.register import lives, request_writes
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite.broker_store import SCHEMA
+from kalends.broker.register.sqlite.register_reads import RegisterReads
+from kalends.broker.register.sqlite.request_writes import carry_out
+from kalends.broker.register.writes import Result, Write
 from kalends.contract.messages import Message
-from kalends.resource_servers.journal.site_store import KIND, Loaded, SiteStore
+from kalends.resource_servers.journal.contract import Loaded
+from kalends.resource_servers.journal.sqlite.site_store import KIND, SiteStore
 from kalends.resource_servers.participation.effects import SiteFact
 from kalends.stores.sqlite.sqlite_file import StoreFile
 from tests.simulation.kernel import Kernel
@@ -82,7 +85,7 @@ class SiteDisk:
     def _life(self) -> str:
         """A name for the life that begins: like a random one, but replayed."""
         self._lives += 1
-        return sha256(f"{self._site} {self._lives}".encode()).hexdigest()[:32]
+        return life_of(f"{self._site} {self._lives}")
 
     def store(self, facts: Sequence[SiteFact], wall_ms: int, *, full: float, sync: float) -> None:
         """Make `facts` durable together; raises `DiskFailed`."""
@@ -149,6 +152,9 @@ class SiteDisk:
 class RegisterDisk:
     """The register that all replicas share; a transaction is one event, so they never interleave."""
 
+    promoted = False
+    """Whether its database has another timeline than when it was last believed."""
+
     def __init__(self, kernel: Kernel, watcher: Watcher) -> None:
         self._kernel = kernel
         self._watcher = watcher
@@ -156,6 +162,14 @@ class RegisterDisk:
         self.connection.executescript(SCHEMA)
         self.connection.execute("update meta set value = ? where name = 'register'", ("0" * 32,))
         self.connection.execute("update meta set value = ? where name = 'secret'", ("5" * 64,))
+        self.reads = RegisterReads(self.connection, self.connection)
+
+    def write(self, writes: Sequence[Write]) -> list[Result]:
+        """Carry out `writes` in one transaction, without trouble."""
+        self.connection.execute("begin immediate")
+        results = carry_out(self.connection, writes)
+        self.connection.execute("commit")
+        return results
 
     def apply(
         self,
@@ -171,12 +185,7 @@ class RegisterDisk:
         if self._kernel.chance(full):
             self._kernel.fault("register disk full", who)
             raise DiskFailed
-        self.connection.execute("begin immediate")
-        for memory in memories:
-            lives.remember(self.connection, memory)
-        lives.live(self.connection, live)
-        results = request_writes.apply(self.connection, operations)
-        self.connection.execute("commit")
+        results = _registered(self.write([*memories, live, *operations]))
         for result in results:
             op = result.operation
             self._kernel.note(f"{who} {type(op).__name__} {rid_of(op)[-6:]} won={result.won}")
@@ -190,12 +199,21 @@ class RegisterDisk:
         """What `apply` would answer now; nothing is stored. Only a broken broker believes it."""
         self.connection.execute("begin immediate")
         try:
-            return request_writes.apply(self.connection, operations)
+            return _registered(carry_out(self.connection, operations))
         finally:
             self.connection.execute("rollback")
 
     def close(self) -> None:
         self.connection.close()
+
+
+def life_of(owner: str) -> str:
+    """Return a name for the life of `owner`: like a random one, but replayed."""
+    return sha256(owner.encode()).hexdigest()[:32]
+
+
+def _registered(results: Iterable[Result]) -> list[r.Registered]:
+    return [each for each in results if isinstance(each, r.Registered)]
 
 
 def rid_of(operation: r.Operation) -> str:
@@ -206,6 +224,10 @@ def touched(operations: Sequence[r.Operation]) -> set[str]:
     """The requests whose rows may have changed."""
     rids = {rid_of(operation) for operation in operations if _may_write(operation)}
     rids |= {op.replaces for op in operations if isinstance(op, r.Commit) and op.replaces}
+    for op in operations:
+        if isinstance(op, r.CommitSeries):
+            rids.remove(op.rid)
+            rids |= {each.rid for each in op.commits}
     return rids
 
 

@@ -60,7 +60,7 @@ class Recorder(Listener):
             name for name, capacity in world.auditor.capacities.items() if capacity == 1
         )
         self._wrong_ms_max = world.clocks_wrong_ms_max
-        self.guarded = frozenset(world.auditor.guarded)
+        self.guarded = frozenset(world.auditor.guarded | world.auditor.asked)
         self.barred = frozenset((user, resource) for user, resource, _ in world.auditor.barred)
 
     def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:

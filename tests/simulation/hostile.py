@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import msgspec
 
-from kalends.broker.register import lives
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.registers import Badge
@@ -97,7 +96,7 @@ class Told:
         if self._secrets and self._rows_seen == len(world.auditor.rows):
             return
         self._rows_seen = len(world.auditor.rows)
-        own = lives.secret(world.register.connection)
+        own = world.register.reads.secret
         for site in world.honest_sites:
             key = proofs.site_key(own, site.name)
             self._secrets.add(key.encode())
@@ -228,7 +227,7 @@ class HostileSite(SiteNode):
             fixed |= {"rid": rid, "att": row.att}
             if random.random() < 0.7:
                 # What it was told when it was welcomed proves itself, whatever it was asked for.
-                own = proofs.site_key(lives.secret(self.world.register.connection), self.name)
+                own = proofs.site_key(self.world.register.reads.secret, self.name)
                 fixed["secret"] = proofs.of_request(own, rid)
         return fixed
 
@@ -275,7 +274,7 @@ class HostileBroker(BrokerNode):
 
     def welcome(self, site: str) -> m.Welcome:
         """Now and then it comes as the register of others, once sites have bound that to their key."""
-        theirs = lives.identity(self.world.register.connection)
+        theirs = self.world.register.reads.identity
         come = theirs in self.world.auditor.bound[site]
         if come and self.kernel.random.random() < 0.3:
             return m.Welcome(register=theirs, secret=self._key(site))

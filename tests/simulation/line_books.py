@@ -99,6 +99,8 @@ class SiteBooks:
     """When agents came of whom nothing is reported yet: what they ask for may be held."""
     recalled: set[int] = field(default_factory=set)
     """Hold ids that the site has asked back."""
+    before_owners: set[str] = field(default_factory=set)
+    """Requests that were put before the owner, who may have declined them when none could be told."""
     unlisted: dict[str, int] = field(default_factory=dict)
     """When requests left those lists."""
     left: dict[str, list[tuple[int, Waiter]]] = field(default_factory=dict)

@@ -31,6 +31,8 @@ class LineHearing(Listener):
         """When the first message of this kind, that is not answered yet, came."""
         self._promised_since: dict[tuple[str, str, int], int] = {}
         """When a promise was asked for that a crash left unanswered: it may have been stored."""
+        self._given_up: dict[tuple[str, str], tuple[int, int]] = {}
+        """Up to which attempt, and when, all holds of a request were last given back."""
         self.guarded: Collection[str] = ()
         """Resources whose owners approve what is booked: what is held of them may outlast a crash."""
 
@@ -53,9 +55,11 @@ class LineHearing(Listener):
             case m.Prepare():
                 key = (site, message.rid, message.att, "prepare")
                 self._delivered.setdefault(key, moment)
-                books.asked.setdefault(message.rid, message)
+                unanswered = books.asked.get(message.rid)
+                if unanswered is None or unanswered.att < message.att:
+                    books.asked[message.rid] = message
             case m.Release():
-                self._released(books, message, moment)
+                self._released(site, message, moment)
             case m.Give():
                 taken = books.taken.get(message.rid)
                 if (
@@ -77,6 +81,8 @@ class LineHearing(Listener):
                 self._decided(site, message, moment)
             case m.Cancel():
                 books.drop(message.rid, message.att, "locked", "held")
+            case m.OwnerAsk():
+                books.before_owners.add(message.rid)
             case m.PeerAsk() | m.PeerSays():
                 taken = books.taken.get(message.rid)
                 if taken is not None:
@@ -105,9 +111,11 @@ class LineHearing(Listener):
         if visit.queue and (taken is None or taken.att < visit.att):
             books.enter(visit, moment)
 
-    def _released(self, books: SiteBooks, release: m.Release, moment: int) -> None:
+    def _released(self, site: str, release: m.Release, moment: int) -> None:
+        books = self._sites[site]
         taken = books.taken.get(release.rid)
         if not release.hold_ids:
+            self._given_up[site, release.rid] = release.att, moment
             books.leave(release.rid, release.att, moment)
             if release.rid in books.listed:
                 del books.listed[release.rid]
@@ -129,6 +137,7 @@ class LineHearing(Listener):
             books.taken.pop(self._replaces[rid], None)
         if decision.outcome == "abort":
             self._delivered[site, rid, decision.att, "abort"] = moment
+            self._given_up[site, rid] = decision.att, moment
             asked = books.asked.pop(rid, None)
             if asked is not None and wants_promise(asked):
                 books.unheard[rid] = asked
@@ -182,8 +191,9 @@ class LineHearing(Listener):
     # What sites say of attempts that are over
 
     def _over(self, site: str, stale: m.Stale, moment: int) -> None:
-        """Its attempt is over: a visit of it that came late does not wait either."""
+        """Its attempt is over: a visit of it that came late does not wait either, and holds nothing."""
         books, rid = self._sites[site], stale.rid
+        books.drop(rid, stale.att, "held")
         asked = books.asked.get(rid)
         if asked is not None and asked.att <= stale.att:
             del books.asked[rid]

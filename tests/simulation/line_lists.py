@@ -2,7 +2,7 @@
 
 A request is on the lists of all sites that it may use; what it holds, it does not wait for. It is surely
 beside room when at each of them there is room for all that it waits for there, at one common time, and
-nobody may be before it. Then it must ask for it within the bound, or be over.
+nobody may be before it, and it can pay for it. Then it must ask for it within the bound, or be over.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class Lists:
 
     def __init__(self, order: Order, now_s: Callable[[], int], *, serve_ms: int = SERVE_MS) -> None:
         self.now_s = now_s
+        self.can_pay: Callable[[str, Waiter], bool] = lambda site, waiter: True
+        """Whether a request surely has the credit for what it waits for at a site, and may spend it."""
         self._order = order
         self._serve_ms = serve_ms
         self._room_since_ms: dict[str, int] = {}
@@ -58,18 +60,17 @@ class Lists:
         held = [books.taken[rid] for books in sites.values() if rid in books.taken]
         if any(taken.perhaps(now_ms) for taken in held):
             return False
-        standing = [(books, books.listed[rid]) for books in sites.values() if rid in books.listed]
+        standing = {site: books.listed[rid] for site, books in sites.items() if rid in books.listed}
         taken: list[Span] = []
-        for books, waiter in standing:
-            if not waiter.surely_waits(now_ms) or any(
-                self._order.perhaps_before(books, waiter, now_ms)
-            ):
+        for site, waiter in standing.items():
+            books = sites[site]
+            if not waiter.surely_waits(now_ms) or not self.can_pay(site, waiter):
+                return False
+            if any(self._order.perhaps_before(books, waiter, now_ms)):
                 return False
             taken += books.perhaps_taken(now_ms)
-        return any(
-            self._has_room(begin, [waiter for _, waiter in standing], taken)
-            for begin in self._begins([waiter for _, waiter in standing], taken)
-        )
+        waiters = list(standing.values())
+        return any(self._has_room(begin, waiters, taken) for begin in self._begins(waiters, taken))
 
     def _begins(self, waiters: Iterable[Waiter], taken: Sequence[Span]) -> set[int]:
         """If there is a time at all, one of these is."""

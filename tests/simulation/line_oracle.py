@@ -31,6 +31,7 @@ from tests.simulation.line_order import Order, most_ahead
 from tests.simulation.line_recalls import LineRecalls
 from tests.simulation.line_turns import Turns
 from tests.simulation.listening import milliseconds
+from tests.simulation.slot_knowledge import own_report
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -88,8 +89,9 @@ class LineOracle(LineRecalls):
     def attach(self, world: World) -> None:
         super().attach(world)
         self._order.capacities = world.auditor.capacities
-        self.guarded = world.auditor.guarded
+        self.guarded = world.auditor.guarded | world.auditor.asked
         self._lists.now_s = lambda: EPOCH_S + self._now_ms() // 1_000
+        self._lists.can_pay = world.can_pay
         self.exists = world.auditor.rows.__contains__
         changed, heal = world.auditor.register_changed, world.network.heal
         sites = {site.name: site for site in world.sites}
@@ -164,6 +166,8 @@ class LineOracle(LineRecalls):
                 # The owner has ended it, whoever asks for it now.
                 books.drop(rid, message.att, "held")
                 books.leave(rid, message.att, moment)
+            case m.OwnerSays(state="approved"):
+                books.before_owners.discard(rid)
             case m.Stale():
                 self._over(site, message, moment)
             case m.Voted():
@@ -216,8 +220,12 @@ class LineOracle(LineRecalls):
             self._nobody_before(site, visit, list(spans.values()), got, moment)
         elif taken.state == state:
             return
-        # An abort that has come meanwhile may be stored by the time of a crash, and may not.
-        stays = (site, rid, visited.att, "abort") not in self._delivered
+        # An abort that has come meanwhile may be stored by the time of a crash, and may not. What was
+        # given back between the visit and its answer is free, unless the visit came once more after.
+        given_up, given_up_at = self._given_up.get((site, rid), (0, 0))
+        stays = (site, rid, visited.att, "abort") not in self._delivered and (
+            given_up < visited.att or given_up_at < since
+        )
         books.taken[rid] = Taken(
             visited.att, state, spans, since, milliseconds(since), visit.hold_ms, visit, sure=stays
         )
@@ -247,10 +255,10 @@ class LineOracle(LineRecalls):
         books, rid = self._sites[site], report.rid
         since = self._delivered.pop((site, rid, report.att, "visit"), self._silent_since[site])
         dispatch = self._dispatches.get((site, rid, report.att))
-        own = next((each for each in report.sites if each.site == site), None)
+        own = own_report(site, report, dispatch.asks) if dispatch is not None else ()
         taken = books.taken.get(rid)
         books.agents.pop(rid, None)
-        if dispatch is None or own is None or (taken is not None and taken.att > report.att):
+        if dispatch is None or (taken is not None and taken.att > report.att):
             return
         if taken is None or taken.att < report.att:
             books.taken.pop(rid, None)
@@ -259,7 +267,7 @@ class LineOracle(LineRecalls):
         # What a repeated report tells again may be given back by the time that it leaves.
         spans = {
             held.hold_id: (held.resource, held.start, held.end, held.units)
-            for held in own.held
+            for held in own
             if (site, held.hold_id) not in self._reported_ids
         }
         self._reported_ids |= {(site, hold_id) for hold_id in spans}

@@ -61,7 +61,8 @@ class LineRecalls(LineHearing):
         if taken.state == "promised" and taken.sure and taken.since < self._silent_since[site]:
             self._wrong(f"{site} takes back what it has promised to {renewed.rid}")
         elif taken.state == "held":
-            if taken.surely(milliseconds(moment)) and not lost <= books.recalled:
+            expected = lost <= books.recalled or renewed.rid in books.before_owners
+            if taken.surely(milliseconds(moment)) and not expected:
                 self._wrong(f"{site} takes back what {renewed.rid} holds, and has not recalled it")
             for hold_id in renewed.lost:
                 taken.spans.pop(hold_id, None)

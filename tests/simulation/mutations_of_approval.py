@@ -40,10 +40,10 @@ class Impatient(OwnerApprovals):
 
 
 class AskedOnce(AnsweredSoon):
-    def unapproved(self, principal: Any, wants: Any, replaces: str, petition: Any) -> Any:
+    def unapproved(self, rid: Any, principal: Any, wants: Any, replaces: str, petition: Any) -> Any:
         if petition is not None and petition.state == "approved":
             return ()
-        return super().unapproved(principal, wants, replaces, petition)
+        return super().unapproved(rid, principal, wants, replaces, petition)
 
 
 ApprovedForGood = partial(SHIPPED, consent=AskedOnce)
@@ -51,7 +51,7 @@ ApprovedForGood = partial(SHIPPED, consent=AskedOnce)
 
 
 class WordsInMemory(Claims):
-    def end_petition(self, stake: Any, petition: Any) -> None:
+    def keep_word(self, stake: Any, petition: Any) -> None:
         stake.petition = petition
         if not petition.stands:
             self.refuse(stake, stake.att, "abort")

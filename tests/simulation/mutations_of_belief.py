@@ -7,12 +7,13 @@ from typing import Any, Final
 import msgspec
 
 from kalends.broker.coordination.trust.answer_checks import AnswerChecks
+from kalends.broker.coordination.voting.negotiation import Negotiation
 from kalends.broker.coordination.voting.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.memory.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.ownership import Ownership
-from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE
+from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_OWNER, HOSTILE_SITE
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.shipped_site import site_with
 
@@ -22,6 +23,20 @@ class HearsAnything(AnswerChecks):
 
     def heard(self, site: str, message: m.Message, now: Any) -> m.Message:
         return message
+
+
+class PaysAnything(Negotiation):
+    """What a site says that something costs is not judged."""
+
+    def complaint_of(self, case: Any, part: Any, cost: Any, *, promised: bool) -> str:
+        return ""
+
+
+class AsksForNoLimit(Negotiation):
+    """What the user allows is the site's business alone."""
+
+    def complaint_of(self, case: Any, part: Any, cost: Any, *, promised: bool) -> str:
+        return super().complaint_of(case, part, cost, promised=False)
 
 
 class TellsWhoeverAsks(OutcomeInquiries):
@@ -64,6 +79,8 @@ AnybodyTakesPart = site_with(in_doubt=AnswersAnyPeer)
 
 MUTATIONS_OF_BELIEF: Final = (
     Mutation("sites are not judged", world_with(coordinator=HearsAnything), HOSTILE_SITE),
+    Mutation("any cost is paid", world_with(coordinator=PaysAnything), HOSTILE_OWNER),
+    Mutation("only sites know limits", world_with(coordinator=AsksForNoLimit), HOSTILE_OWNER),
     Mutation("an inquiry needs no part", world_with(coordinator=TellsWhoeverAsks), HOSTILE_SITE),
     Mutation(
         "secrets are not checked", world_with(participant=SecretsAreNotChecked), HOSTILE_BROKER

@@ -29,9 +29,9 @@ class BelievesItsOlderPast(SiteNode):
 
 
 class ForgetsAgain(Claims):
-    def lock_again(self, stake: Any, before: Any) -> str:
+    def lock_again(self, stake: Any, before: Any, cost: Any, now_s: int) -> str:
         outbox, self.outbox = self.outbox, type(self.outbox)()
-        full = super().lock_again(stake, before)
+        full = super().lock_again(stake, before, cost, now_s)
         self.outbox = outbox
         return full
 

@@ -64,12 +64,13 @@ LostWakeUp = site_with(wound_wait=ServesNobody)
 
 
 class OffersWhatCameFree(WaitingLists):
-    def may_help(self, listed: Any, freed: Any) -> bool:
+    def room_in(self, listed: Any, freed: Any) -> Any:
         resource, start, end = freed
-        return super().may_help(listed, freed) and any(
+        enough = any(
             min(end, want.end) - max(start, want.start) >= listed.wish.length_s
             for want in listed.windows[resource]
         )
+        return super().room_in(listed, freed) if enough else None
 
 
 NothingBeyondWhatCameFree = site_with(lists=OffersWhatCameFree)
@@ -89,8 +90,8 @@ class BrokersLeaseEnds(BrokerNode):
 class SkipsARow(BrokerNode):
     """Of what others have left behind, the last row is not taken over."""
 
-    def _left_behind(self, now: Any) -> Any:
-        return super()._left_behind(now)[:-1]
+    def left_behind(self, found: Any) -> Any:
+        return super().left_behind(found)[:-1]
 
 
 class KeepsWhoIsGone(WaitingLists):

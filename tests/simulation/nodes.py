@@ -8,24 +8,30 @@ two of these effects; then its memory is gone, and it starts again from what is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from msgspec import structs
 
 from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.trust.credentials import Identity
+from kalends.broker.coordination.user_calls import NO_TICKET
 from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
-from kalends.broker.reconciliation.reconciler import Reconciler
+from kalends.broker.reconciliation.reconciler import ROWS_MAX, ComparedRows, Reconciler
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.register import lives, request_reads
+from kalends.broker.register.contract import Outlook, WholeReservation, readable
+from kalends.broker.register.sqlite.register_reads import RegisterReads
+from kalends.broker.register.writes import LeaseRenewal, Retire
 from kalends.broker.replica.leases import BEAT_EVERY_S, CLOCK_AHEAD, Leases
+from kalends.broker.series.joint_commits import JointCommits
+from kalends.broker.series.series_ids import member, series_of
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract import proofs
@@ -36,7 +42,7 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.effects import ParticipantEffects as SiteEffects
-from kalends.resource_servers.participation.effects import Send
+from kalends.resource_servers.participation.effects import Provision, Send
 from kalends.resource_servers.participation.outbox import REGISTER
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.provisions import Provisions
@@ -46,14 +52,17 @@ from kalends.resource_servers.participation.visits.agent_visits import AgentLimi
 from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
 from kalends.servers.restored_participant import guarded_by
 from kalends.serving.clock_watch import ClockWatch
-from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
+from tests.simulation.agents import DELAYS_MS, SCRIPT, outcome_of
 from tests.simulation.batch_systems import BatchSystem
 from tests.simulation.clocks import NodeClock
-from tests.simulation.disks import DiskFailed, SiteDisk
+from tests.simulation.disks import DiskFailed, SiteDisk, life_of
 from tests.simulation.network import Session
+from tests.support.at_once import at_once
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
+
+T = TypeVar("T")
 
 HEARTBEAT_MS: Final = int(BEAT_EVERY_S * 1_000)
 ADOPT_MAX: Final = 100
@@ -103,8 +112,22 @@ class Node:
         """As `enter`, in `delay_ms`, unless this life is over then."""
         self.kernel.after(delay_ms, self._enter, self.life, action, arguments)
 
+    def enter_life(self, life: int, action: Callable[..., None], *arguments: Any) -> None:
+        """As `enter`, of one life only."""
+        self._enter(life, action, arguments)
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is a process whose events are run."""
+        return self.up
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it is up, or rightly waits for its turn."""
+        return self.up
+
     def _enter(self, life: int, action: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-        if not self.up or life != self.life:
+        if not self.runs or life != self.life:
             return
         if self.paused_until_ms > self.kernel.now_ms:
             # No longer than this at once: a pause may be healed before its time.
@@ -125,15 +148,17 @@ class Node:
 
     def crash(self) -> None:
         """Memory is gone; start again after a while."""
-        if not self.up:
-            return
+        if self.up:
+            self.end_life()
+            self.kernel.after(self.kernel.random.randrange(1, self.trouble.down_ms_max), self.start)
+
+    def end_life(self) -> None:
         self.up = False
         self.life += 1
         self.kernel.note(f"{self.name} is down")
         self.network.lose(self)
         self.sessions = {}
         self.forget()
-        self.kernel.after(self.kernel.random.randrange(1, self.trouble.down_ms_max), self.start)
 
     def start(self) -> None:
         if self.up:
@@ -187,6 +212,8 @@ class SiteNode(Node):
     participant: Participant
     persist_first = True
     """False only in a broken site: its messages leave before its facts are stored."""
+    run_ends = staticmethod(outcome_of)
+    delays_ms: Sequence[int] = DELAYS_MS
 
     def __init__(
         self, world: World, name: str, calendars: Callable[[], dict[str, ResourceCalendar]]
@@ -223,6 +250,9 @@ class SiteNode(Node):
                 loaded.grants,
                 loaded.slots,
                 self.world.make_guard,
+            ),
+            payments=partial(
+                self.world.make_payments, accounts=self.world.accounts, entries=loaded.credits
             ),
             visitors=partial(
                 VisitingAgents, limits=AgentLimits(held_max=4, near=self.world.near[self.name])
@@ -295,9 +325,9 @@ class SiteNode(Node):
         """Runs and visits passed on wait for nothing to be stored; a crash loses them."""
         for errand in effects.errands:
             self.point("before a site sends an agent")
-            outcome = outcome_of(errand.job, self.kernel.random)
+            outcome = self.run_ends(errand.job, self.kernel.random)
             self.kernel.note(f"{self.name} runs an agent of {errand.rid[-6:]}: {outcome.code}")
-            delay_ms = self.kernel.random.choice(DELAYS_MS)
+            delay_ms = self.kernel.random.choice(self.delays_ms)
             self.later(delay_ms, self._errand_done, errand.number, outcome)
         for relay in effects.relays:
             self.point("before a site sends an agent")
@@ -330,16 +360,23 @@ class SiteNode(Node):
 
     def _carry_out(self) -> None:
         effects = self.participant.take_effects()
-        self.world.auditor.site_stepped(self, effects.alarms)
+        self.stepped(effects)
         if effects:
             self._queue.append((effects, self.participant.position))
         self.wake(self.participant.next_deadline_ms())
         self._set_out(effects)
         self._pump()
 
+    def stepped(self, effects: SiteEffects) -> None:
+        self.world.auditor.site_stepped(self, effects.alarms)
+
+    def waits(self, effects: SiteEffects) -> bool:
+        """Whether they leave when a batch is stored that begins after them."""
+        return bool(effects.facts)
+
     def _pump(self) -> None:
         while not self._storing and self._queue:
-            if not self._queue[0][0].facts:
+            if not self.waits(self._queue[0][0]):
                 self._let_go(self._queue.pop(0)[0])
                 continue
             batch, self._queue = self._queue, []
@@ -347,8 +384,11 @@ class SiteNode(Node):
             if not self.persist_first:
                 for effects, _ in batch:
                     self._let_go(effects)
-            delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
-            self.later(delay_ms, self._store, batch)
+            self.hand_in(batch)
+
+    def hand_in(self, batch: list[tuple[SiteEffects, int]]) -> None:
+        delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
+        self.later(delay_ms, self._store, batch)
 
     def _store(self, batch: list[tuple[SiteEffects, int]]) -> None:
         facts = [fact for effects, _ in batch for fact in effects.facts]
@@ -360,6 +400,9 @@ class SiteNode(Node):
             raise Crashed
         self.kernel.note(f"{self.name} stores {' '.join(map(_shown_fact, facts))}")
         self.disk.store(facts, wall_ms, full=self.trouble.full, sync=self.trouble.sync)
+        self._stored(batch)
+
+    def _stored(self, batch: list[tuple[SiteEffects, int]]) -> None:
         self.point("after a site stored")
         self._storing = False
         self.position = batch[-1][1]
@@ -371,14 +414,13 @@ class SiteNode(Node):
     def _let_go(self, effects: SiteEffects) -> None:
         self._send_all(effects.sends)
         for provision in effects.provisions:
-            self.point("before a site asks its batch system")
-            assert self.system is not None
-            answered = partial(self.enter_life, self.life, self._provisioned, provision.number)
-            self.system.ask(self, provision.errand, answered)
+            self.command(provision)
 
-    def enter_life(self, life: int, action: Callable[..., None], *arguments: Any) -> None:
-        """As `enter`, of one life only."""
-        self._enter(life, action, arguments)
+    def command(self, provision: Provision) -> None:
+        self.point("before a site asks its batch system")
+        assert self.system is not None
+        answered = partial(self.enter_life, self.life, self._provisioned, provision.number)
+        self.system.ask(self, provision.errand, answered)
 
     def _provisioned(self, number: int, answer: SystemAnswer) -> None:
         self.participant.wing(Provisions).answered(number, answer, self.now())
@@ -397,7 +439,7 @@ class SiteNode(Node):
     def _send_to(self, to: str, messages: list[Any]) -> None:
         self.point("before a site sends")
         for message in messages:
-            self.world.auditor.sent(self, to, message)
+            self.says(to, message)
         if to.startswith("sim://"):
             for message in messages:
                 self.network.post(self, to, message)
@@ -412,6 +454,9 @@ class SiteNode(Node):
             self._send_frame(self.sessions[to], messages)
         else:
             self._send_again(to, messages)
+
+    def says(self, to: str, message: m.Message) -> None:
+        self.world.auditor.sent(self, to, message)
 
     def _send_again(self, to: str, messages: list[Any]) -> None:
         """The session is gone; a broker that has come back has another, by which it answers to."""
@@ -449,6 +494,10 @@ class Call:
     replaces: str = ""
     groups: tuple[str, ...] = ()
     number: int = 0
+    series: tuple[r.Spec, ...] = ()
+    """In place of `spec`: those of all occurrences, which are to be booked together."""
+    heir: str = ""
+    """To whom a reservation is offered, or no longer."""
     reply: Callable[[Any], None] = field(default=lambda answer: None)
 
 
@@ -476,44 +525,43 @@ class BrokerNode(Node):
     def boot(self) -> None:
         self._starts += 1
         self.owner = f"{self.name}:{self._starts}"
-        connection = self.register.connection
-        connection.execute("begin immediate")
-        lives.retire(connection, self.name, self.owner)
-        self._life = sha256(self.owner.encode()).hexdigest()[:32]
+        self._life = life_of(self.owner)
+        self.register.write((Retire(self.name, self.owner), Live(self._life, 0)))
+        outlook = at_once(self.register.reads.look())
+        self.logical = LogicalClock.resumed(outlook.clock_bound, self.now().wall_ms)
+        self._bound = 0
+        self.begin(outlook, self.now().monotonic_ms)
+
+    def begin(self, outlook: Outlook, asked_ms: int) -> None:
+        """A life begins, of `owner`: the register knows it, and has been `asked_ms` how all looks."""
+        reads = self.register.reads
         self._position = 0
-        lives.live(connection, Live(self._life, 0))
-        connection.execute("commit")
-        bound = lives.clock_bound(connection)
         self._leases = Leases()
-        self._leases.look(lives.beats(connection), self.now().monotonic_ms)
+        self.look_at_leases(outlook, asked_ms)
         self.recognition = Recognition(
-            lives.secret(connection),
+            reads.secret,
             {site.name for site in self.world.sites},
-            lambda life: lives.position_of(connection, life),
             put_back=False,
+            promoted=self.register.promoted,
             monotonic_ms=self.now().monotonic_ms,
         )
-        self.logical = LogicalClock.resumed(bound, self.now().wall_ms)
-        self._bound = 0
         directory = Directory({site.name: site.url for site in self.world.sites})
-        coords = tuple(f"sim://{name}" for name in self.world.broker_names)
+        coords = tuple(broker.url for broker in self.world.brokers)
         self.coordinator = self.world.make_coordinator(
-            Identity(self.name, self.owner, coords, lives.secret(connection)),
+            Identity(self.owner.partition(":")[0], self.owner, coords, reads.secret),
             directory,
             self.logical,
             new_rid=lambda now: request_id(now.wall_ms, self.kernel.random.getrandbits(74)),
             jitter=self.kernel.random.random,
             owner_alive=self._leases.alive,
-            scripts={SCRIPT_HASH: SCRIPT}.get,
             certain=lambda: self.recognition.is_certain(self.now().monotonic_ms),
-            wings=(JobParts,),
+            wings=(JobParts, self.world.joint_commits),
         )
         self.memories = Memories()
         self.reconciler = Reconciler(
-            lambda *page: request_reads.between(connection, *page),
             {site.name: site.url for site in self.world.sites},
             coords,
-            lambda: lives.secret(connection),
+            lambda: reads.secret,
         )
         self.enter(self._beat)
         for site in self.world.sites:
@@ -532,13 +580,11 @@ class BrokerNode(Node):
         self.later(1_000 + self.kernel.random.randrange(1_000), self._connect, site)
 
     def welcome(self, site: str) -> m.Welcome:
-        connection = self.register.connection
-        secret = proofs.site_key(lives.secret(connection), site)
-        stored = lives.memory_of(connection, site)
+        reads = self.register.reads
         return m.Welcome(
-            register=lives.identity(connection),
-            secret=secret,
-            remembered=self.memories.of(site, stored),
+            register=reads.identity,
+            secret=proofs.site_key(reads.secret, site),
+            remembered=self.memories.of(site, at_once(reads.look()).marks.get(site)),
         )
 
     def session_lost(self, session: Session) -> None:
@@ -552,24 +598,70 @@ class BrokerNode(Node):
     def receive(self, session: Session, frame: m.FrameToBroker) -> None:
         self.logical.merge(frame.lc, self.now().wall_ms)
         self.watch.heard(session.site.name, frame.wall_ms)
+        self._hear(session, frame, 0)
+
+    def _hear(self, session: Session, frame: m.FrameToBroker, first: int) -> None:
+        """Take the messages of `frame` from number `first` on; those before have been answered for."""
         now = self.now()
         # A late datagram of a session that is over says nothing of the site as it is now.
         current = self.sessions.get(frame.source) is session
-        for message in frame.messages:
+        for number, message in enumerate(frame.messages[first:], first + 1):
             if isinstance(message, m.Known):
-                # No image of the register is ever put back here.
-                assert self.recognition.hear(frame.source, message.marks), message.marks
-                if current and message.forgotten:
-                    self.coordinator.site_forgot(frame.source, now)
-                if current and (message.behind or message.forgotten):
-                    self.reconciler.begin(frame.source, again=True)
-            elif isinstance(message, m.Compared | m.Relocked):
-                self.reconciler.receive(frame.source, message, now.wall_ms)
-            else:
+                lives = [mark.life for mark in message.marks]
+                self.ask(
+                    lambda reads, lives=lives: reads.look(lives),
+                    partial(self._known, session, frame, number),
+                )
+                return
+            if isinstance(message, m.Compared) and self.reconciler.awaits(frame.source, message):
+                rids = [each.rid for each in message.kept]
+                page = (message.after, message.until, rids, ROWS_MAX)
+                self.ask(
+                    lambda reads, page=page: reads.compared(*page),
+                    partial(self._compared, session, frame, number),
+                )
+                return
+            if isinstance(message, m.Relocked):
+                self.reconciler.receive(frame.source, message, ComparedRows((), {}), now.wall_ms)
+            elif not isinstance(message, m.Compared):
                 self.coordinator.receive(frame.source, message, now)
         if current and frame.mark is not None:
             self.memories.at(frame.source, frame.mark)
         self._carry_out()
+        self.heard(session)
+
+    def _known(
+        self, session: Session, frame: m.FrameToBroker, number: int, outlook: Outlook
+    ) -> None:
+        message = frame.messages[number - 1]
+        assert isinstance(message, m.Known)
+        # No image of the register is ever put back here.
+        assert self.recognition.hear(frame.source, message.marks, outlook.lives), message.marks
+        current = self.sessions.get(frame.source) is session
+        if current and message.forgotten:
+            self.coordinator.site_forgot(frame.source, self.now())
+        if current and (message.behind or message.forgotten):
+            self.reconciler.begin(frame.source, again=True)
+        self._hear(session, frame, number)
+
+    def _compared(
+        self, session: Session, frame: m.FrameToBroker, number: int, rows: ComparedRows
+    ) -> None:
+        message = frame.messages[number - 1]
+        assert isinstance(message, m.Compared)
+        self.reconciler.receive(frame.source, message, rows, self.now().wall_ms)
+        self._hear(session, frame, number)
+
+    def heard(self, session: Session) -> None:
+        """All of a frame of `session` has been taken."""
+
+    def ask(
+        self,
+        question: Callable[[RegisterReads], Coroutine[Any, Any, T]],
+        answered: Callable[[T], None],
+    ) -> None:
+        """Ask the register, which answers at once here."""
+        answered(at_once(question(self.register.reads)))
 
     def asked(self, token: str, message: m.Message) -> None:
         if isinstance(message, m.Inquire):
@@ -580,12 +672,32 @@ class BrokerNode(Node):
 
     def call(self, call: Call) -> None:
         """Serve one call of a client, as the HTTP shell does."""
-        connection = self.register.connection
-        now = self.now()
+        if call.kind in ("give", "withdraw"):
+            self.network.carry(None, call.reply, self.world.hand_overs.offered(call))
+        elif call.kind in ("submit", "series"):
+            self.ask(
+                lambda reads: reads.by_key(call.user, call.key), partial(self._submitted, call)
+            )
+        else:
+            self.ask(
+                lambda reads: reads.reservation(call.rid),
+                lambda found: self._answer_by(call, partial(self._command, call, found)),
+            )
+
+    def _submitted(self, call: Call, found: WholeReservation | None) -> None:
+        if found is None and call.replaces:
+            self.ask(
+                lambda reads: reads.reservation(call.replaces),
+                lambda old: self._answer_by(call, partial(self._change, call, old)),
+            )
+        else:
+            self._answer_by(call, partial(self._submit, call, found))
+
+    def _answer_by(self, call: Call, serve: Callable[[int, Moment], RequestView | None]) -> None:
         ticket = next(self._ticket_numbers)
         self._tickets[ticket] = call
         try:
-            view = self._serve(call, ticket, now, connection)
+            view = serve(ticket, self.now())
         except Exception as error:
             if not self.world.is_answer(error):
                 raise
@@ -597,35 +709,71 @@ class BrokerNode(Node):
                 self._answer(call, view)
         self._carry_out()
 
-    def _serve(self, call: Call, ticket: int, now: Any, connection: Any) -> RequestView | None:
-        coordinator = self.coordinator
-        if call.kind == "submit":
-            assert call.spec is not None
-            known = request_reads.by_key(connection, call.user, call.key)
-            if known is not None:
-                coordinator.table.notice(known)
-                if coordinator.calls.join(known.rid, ticket):
-                    return None
-                return self.world.view_of(known)
-            replaced = None
-            if call.replaces:
-                replaced = request_reads.read(connection, call.replaces)
-                if replaced is None or replaced.state != "commit":
-                    return self.world.not_changeable(replaced)
-            coordinator.calls.submit(
-                Principal(call.user, call.groups), call.key, call.key, call.spec, ticket, now,
-                replaces=replaced,
-            )  # fmt: skip
-            return None
-        record = request_reads.read(connection, call.rid)
-        if record is None or call.kind == "show":
-            return self.world.view_of(record)
-        if call.kind == "lock":
-            coordinator.calls.lock(record, ticket, now)
-        elif call.kind == "release":
-            coordinator.calls.release(record, ticket, now)
+    def _submit(
+        self, call: Call, found: WholeReservation | None, ticket: int, now: Moment
+    ) -> RequestView | None:
+        if found is not None and (row := found.of_key(call.user, call.key)) is not None:
+            known = readable(row)
+            self.coordinator.table.notice(known)
+            if self.coordinator.calls.join(known.rid, ticket):
+                return None
+            return cast(RequestView, self.world.view_of(known))
+        if call.series:
+            self.begin_series(call, ticket, now)
         else:
-            coordinator.calls.cancel(record, ticket, now)
+            self._begin(call, None, ticket, now)
+        return None
+
+    def begin_series(self, call: Call, ticket: int, now: Moment) -> None:
+        """Begin all occurrences of a series; the first one's answer is that of the call."""
+        id = series_of(request_id(now.wall_ms, self.kernel.random.getrandbits(74)))
+        rids = [member(id, number) for number in range(1, len(call.series) + 1)]
+        names = [str(spec.wants[0].start) for spec in call.series]
+        keys = {
+            rid: call.key if rid == rids[0] else f"{call.key}/{name}"
+            for rid, name in zip(rids, names, strict=True)
+        }
+        part = r.SeriesPart(
+            id=id, name="", rule="", zone="UTC", first="", together=True, count=len(rids)
+        )
+        specs = {
+            rid: structs.replace(spec, series=structs.replace(part, name=name))
+            for rid, spec, name in zip(rids, call.series, names, strict=True)
+        }
+        tickets = {rid: ticket if rid == rids[0] else NO_TICKET for rid in rids}
+        self.coordinator.wing(JointCommits).begin(
+            Principal(call.user, call.groups), keys, call.key, specs, tickets, now
+        )
+
+    def _change(
+        self, call: Call, found: WholeReservation | None, ticket: int, now: Moment
+    ) -> RequestView | None:
+        replaced = _record(found, call.replaces)
+        if replaced is None or replaced.state != "commit":
+            return cast(RequestView, self.world.not_changeable(replaced))
+        self._begin(call, replaced, ticket, now)
+        return None
+
+    def _begin(self, call: Call, replaced: r.Record | None, ticket: int, now: Moment) -> None:
+        assert call.spec is not None
+        self.coordinator.calls.submit(
+            Principal(call.user, call.groups), call.key, call.key, call.spec, ticket, now,
+            replaces=replaced, source=SCRIPT if call.spec.script else "",
+        )  # fmt: skip
+
+    def _command(
+        self, call: Call, found: WholeReservation | None, ticket: int, now: Moment
+    ) -> RequestView | None:
+        record = _record(found, call.rid)
+        if record is None or call.kind == "show":
+            return cast(RequestView, self.world.view_of(record))
+        calls = self.coordinator.calls
+        if call.kind == "lock":
+            calls.lock(record, ticket, now)
+        elif call.kind == "release":
+            calls.release(record, ticket, now)
+        else:
+            calls.cancel(record, ticket, now)
         return None
 
     def _answer(self, call: Call, answer: Any) -> None:
@@ -640,38 +788,58 @@ class BrokerNode(Node):
         self._carry_out()
 
     def _beat(self) -> None:
+        self.renew(self._renewed)
+
+    def renew(self, renewed: Callable[[], None]) -> None:
+        """Renew the lease; what follows it comes when that is durable."""
+        self._store_beat(self.now().wall_ms)
+        renewed()
+
+    def _renewed(self) -> None:
+        asked_ms = self.now().monotonic_ms
+        if self.recognition.has_listened(asked_ms):
+            self.ask(lambda reads: reads.look(), partial(self._looked, asked_ms))
+        else:
+            self._beaten()
+
+    def _looked(self, asked_ms: int, outlook: Outlook) -> None:
+        self.look_at_leases(outlook, asked_ms)
+        alive, attended = self._leases.all_alive(), [*self.coordinator.cases]
+        self.ask(
+            lambda reads: reads.left_behind(self.owner, alive, attended, ADOPT_MAX),
+            self._take_over,
+        )
+
+    def _take_over(self, found: Sequence[Any]) -> None:
         now = self.now()
-        self._store_beat(now.wall_ms)
-        certain = self.recognition.is_certain(now.monotonic_ms)
-        for record in self._left_behind(now) if certain else ():
+        for record in self.left_behind(found):
             assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
             self.coordinator.attempts.take_over(record, now)
+        self._beaten()
+
+    def left_behind(self, found: Sequence[Any]) -> list[Any]:
+        """What nobody works on: of others, and of this replica."""
+        records = [each for each in found if isinstance(each, r.Record)]
+        mine = [each for each in records if each.owner == self.owner]
+        self.world.auditor.found_unattended(self, mine)
+        self.world.auditor.takes_over(self, [each for each in records if each not in mine])
+        return [*found]
+
+    def _beaten(self) -> None:
         self.reconciler.beat()
         self._carry_out()
         self.later(HEARTBEAT_MS, self._beat)
 
-    def _left_behind(self, now: Any) -> list[Any]:
-        """What nobody works on: of others, and of this replica."""
-        connection = self.register.connection
-        mine = request_reads.unattended(connection, self.owner, self.coordinator.cases, ADOPT_MAX)
-        self.world.auditor.found_unattended(
-            self, [each for each in mine if isinstance(each, r.Record)]
-        )
-        self._leases.look(lives.beats(connection), now.monotonic_ms)
-        alive = (self.owner, *self._leases.all_alive())
-        left = request_reads.orphans(connection, alive, ADOPT_MAX)
-        self.world.auditor.takes_over(self, [each for each in left if isinstance(each, r.Record)])
-        return [*left, *mine]
+    def look_at_leases(self, outlook: Outlook, asked_ms: int) -> None:
+        self._leases.look(outlook.beats, asked_ms, self.now().monotonic_ms)
 
     def _store_beat(self, wall_ms: int) -> None:
+        self.register.write([self.lease(wall_ms), *self.memories.to_store()])
+
+    def lease(self, wall_ms: int) -> LeaseRenewal:
         self._bound = max(self.logical.value, wall_ms) + CLOCK_AHEAD
-        connection = self.register.connection
-        connection.execute("begin immediate")
-        lives.beat(connection, self.owner, self._bound)
-        for memory in self.memories.to_store():
-            lives.remember(connection, memory)
-        connection.execute("commit")
+        return LeaseRenewal(self.owner, self._bound)
 
     # Effects
 
@@ -707,7 +875,7 @@ class BrokerNode(Node):
                 self.network.reply(to, message)
         elif to in self.sessions:
             lc = self.logical.value
-            secret = lives.secret(self.register.connection)
+            secret = self.register.reads.secret
             frame = m.FrameToSite(
                 v=2,
                 source=self.name,
@@ -737,7 +905,7 @@ class BrokerNode(Node):
         results = self.register.apply(
             batch,
             self.name,
-            self.memories.to_store() if _commits(batch) else (),
+            self.memories.to_store() if commits(batch) else (),
             Live(self._life, self._position + 1),
             full=self.trouble.full,
             sync=self.trouble.sync,
@@ -752,8 +920,13 @@ class BrokerNode(Node):
         self._carry_out()
 
 
-def _commits(batch: list[r.Operation]) -> bool:
-    return any(isinstance(op, r.Commit) for op in batch)
+def _record(found: WholeReservation | None, rid: str) -> r.Record | None:
+    row = found.row(rid) if found is not None else None
+    return readable(row) if row is not None else None
+
+
+def commits(batch: Sequence[r.Operation]) -> bool:
+    return any(isinstance(op, r.Commit | r.CommitSeries) for op in batch)
 
 
 def _shown_fact(fact: Any) -> str:

@@ -52,7 +52,7 @@ def _guard(world: World, *, nothing_fails: bool) -> None:
     for site in guarded:
         site._calendars = _with_word(site._calendars)
         world.auditor.guarded |= {f"{site.name}/x", f"{site.name}/n"}
-        _look_again(world, site)
+        look_again(world, site)
 
 
 def _with_word(
@@ -67,10 +67,12 @@ def _with_word(
     return guarded
 
 
-def _look_again(world: World, site: SiteNode) -> None:
+def look_again(world: World, site: SiteNode) -> None:
+    """Let the owner of `site` look at its queue, now and then."""
+
     def look() -> None:
         site.enter(_decide, world, site)
-        _look_again(world, site)
+        look_again(world, site)
 
     world.kernel.after(world.kernel.random.randrange(1, THINKS_MS), look)
 

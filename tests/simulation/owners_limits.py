@@ -75,7 +75,11 @@ class LimitsKept:
 
         def stepping(node: SiteNode, alarms: Sequence[str]) -> None:
             stepped(node, alarms)
-            self._count(node.name, dict(node.participant.book.stakes.items()))
+            stakes = dict(node.participant.book.stakes.items())
+            self._note_passed(node.name, stakes, self._auditor.true_s())
+            # What an image had standing counts beside what passed since, until both have compared.
+            if node.participant.recovery.refusal() is None:
+                self._count(node.name, stakes)
 
         world.auditor.site_stepped = stepping  # type: ignore[method-assign]
         world.judges.append(self)
@@ -93,6 +97,7 @@ class LimitsKept:
                     stakes[site][fact.rid] = decode_stake(fact.body)
                 elif isinstance(fact, StakeDropped):
                     stakes[site].pop(fact.rid, None)
+            self._note_passed(site, stakes[site], self._auditor.true_s())
             self._count(site, stakes[site])
 
         auditor.site_stored = storing  # type: ignore[method-assign]
@@ -103,7 +108,6 @@ class LimitsKept:
 
     def _count(self, site: str, stakes: Mapping[str, Stake]) -> None:
         now_s = self._auditor.true_s()
-        self._note_passed(site, stakes, now_s)
         for limit in self._limits[site]:
             used: defaultdict[tuple[str, str], int] = defaultdict(int)
             for stake in stakes.values():

@@ -79,7 +79,10 @@ class OwnersWords:
         yield from self._complaints
         for site, rid, _ in sorted(self._declined):
             row = self._auditor.rows.get(rid)
-            if row is not None and row.state in COMMITTED:
+            if row is None or row.state not in COMMITTED:
+                continue
+            # A broker that died may not have heard the word: the next may choose other owners' slots.
+            if site in row.body.get("chosen", {}):
                 yield f"the owner of {site} has declined {rid}, and it is {row.state}"
             self.refused += 1
         for rid, words in sorted(self._words.items()):

@@ -161,7 +161,7 @@ class SlotHistories:
 
     def _dispatch(self, slot: Slot, entry: Exchange) -> Action:
         dispatch, answer = entry.message, entry.answer
-        held = own_report(entry.site, answer) if answer is not None else ()
+        held = own_report(entry.site, answer, entry.message.asks) if answer is not None else ()
         ids = self._known.ids_in(slot, entry.site, [each.hold_id for each in held])
         said = "" if answer is None else "held" if ids else "refused"
         return Action(
@@ -240,7 +240,22 @@ class SlotHistories:
             if action is not None:
                 # A recall only opens a possibility, of which nothing is said before it.
                 since = push.moment if action.kind == "recall" else push.since
+                if isinstance(message, m.OwnerSays):
+                    since = min(since, self._held_since(site, message))
                 self._add(slot, since, push.moment, action)
+
+    def _held_since(self, site: str, says: m.OwnerSays) -> int:
+        """When what an owner has declined was held last: a broker that has not asked yet hears it later."""
+        held = (
+            each.responded
+            for each in self._log
+            if isinstance(each, Exchange)
+            and each.site == site
+            and isinstance(each.message, m.Visit)
+            if (each.message.rid, each.message.att) == (says.rid, says.att)
+            and each.answer is not None
+        )
+        return max(held, default=0)
 
     def _done_alone(self, slot: Slot, push: Push) -> Action | None:
         site = push.site

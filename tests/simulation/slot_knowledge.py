@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kalends.contract import messages as m
+from kalends.contract.common_times import report_in
+from kalends.core.scripts import Ask, HeldChoice
 from tests.simulation.line_books import PAUSE_MS
 from tests.simulation.listening import TICK_BITS
 
@@ -78,6 +80,7 @@ class Knowledge:
         self.ids: dict[tuple[str, int], tuple[str, int, int]] = {}
         """By site and hold id: its resource, start and end."""
         self.visits: dict[tuple[str, str, int], m.Visit] = {}
+        self._asks: dict[tuple[str, str, int], tuple[Ask, ...]] = {}
         self.unreported: dict[str, list[tuple[int, int]]] = defaultdict(list)
         """When agents may have been held something that is not reported, by resource."""
         self.replaces: dict[str, str] = {}
@@ -102,6 +105,7 @@ class Knowledge:
                 if visit.queue:
                     self._note_waits(entry.invoked, visit.wants)
             case m.Dispatch() as dispatch:
+                self._asks[site, dispatch.rid, dispatch.att] = dispatch.asks
                 told = isinstance(entry, Exchange) and entry.answer is not None
                 until = entry.responded if told else self._run_over(site, entry.invoked)
                 for resource in {ask.resource for ask in dispatch.asks}:
@@ -132,7 +136,8 @@ class Knowledge:
             self.ids[site, held.hold_id] = (want.resource, want.start, want.end)
 
     def _learn_chosen(self, site: str, report: m.Report) -> None:
-        for held in own_report(site, report):
+        asks = self._asks.get((site, report.rid, report.att), ())
+        for held in own_report(site, report, asks):
             self._wanted(site, report.rid, held.resource, held.start, held.end)
             self.ids[site, held.hold_id] = (held.resource, held.start, held.end)
 
@@ -190,5 +195,9 @@ def _moments_said(log: Sequence[Exchange | Push | Crash]) -> dict[str, list[int]
     return {site: sorted(moments) for site, moments in said.items()}
 
 
-def own_report(site: str, report: m.Report) -> tuple[Any, ...]:
-    return next((each.held for each in report.sites if each.site == site), ())
+def own_report(site: str, report: m.Report, asks: Sequence[Ask]) -> tuple[HeldChoice, ...]:
+    """What `site` holds for a visit in which it was asked for `asks`; a hub keeps only what is common."""
+    if report.common is None:
+        return next((each.held for each in report.sites if each.site == site), ())
+    own = report_in(report.common, 0, asks)
+    return own.held if own is not None else ()

@@ -29,8 +29,9 @@ from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.trust.credentials import Credentials
 from kalends.broker.jobs.parts.start_answers import StartAnswers
-from kalends.broker.register import lives, request_rows, request_writes
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite import lives, request_rows, request_writes
+from kalends.broker.register.sqlite.broker_store import SCHEMA
+from kalends.broker.register.writes import MadeGood, PutBack
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd, PlacedJob
 from kalends.core.errors import Problem
@@ -445,7 +446,7 @@ class StartWorld:
         """The register is that of the copy again; its replicas begin anew, and compare it with all sites."""
         self.restored = True
         self.connection.deserialize(copy)
-        lives.put_back(self.connection)
+        request_writes.carry_out(self.connection, [PutBack()])
         for replica in self.replicas.values():
             replica.crash()
         self.at(self.random.randrange(1, 5_000), self._compare)
@@ -464,7 +465,7 @@ class StartWorld:
         request_writes.apply(
             self.connection, [r.Recover(r.decode_record(r.encode_record(each))) for each in known]
         )
-        lives.made_good(self.connection, (), LOST)
+        request_writes.carry_out(self.connection, [MadeGood((), LOST)])
 
 
 def _hear(node: Node, hear: Callable[..., None], *message: Any) -> None:

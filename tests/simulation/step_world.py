@@ -21,7 +21,7 @@ from typing import Any, Final
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.jobs.parts.step_starts import StepStarts
-from kalends.broker.register import request_writes
+from kalends.broker.register.sqlite import request_writes
 from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.steps import StepPart

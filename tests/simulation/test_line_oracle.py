@@ -185,6 +185,40 @@ def a_recalled_hold_is_taken_back_in_time(story: Story) -> None:
     story.lines_up("young", 20)
 
 
+def an_owner_declines_when_no_broker_can_be_told(story: Story) -> None:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.asks(m.OwnerAsk(rid="young", att=1, hold_ids=(hold_id,)))
+    story.visit("young", 20, att=2)
+    hold_id = story.held("young")
+    story.taken_back("young", hold_id)
+
+
+def a_recalled_hold_is_given_back_before_the_site_says_that_it_was_made(story: Story) -> None:
+    story.visit("young", 20)
+    story.asks(m.Release(rid="young", att=2))
+    story.lines_up("old", 10)
+    story.held("young")
+    story.recall("young")
+    story.granted("old")
+    for _ in range(3):
+        story.wait(3_000)
+        story.lines_up("other", 30)
+
+
+def a_recalled_hold_is_over_once_a_late_visit_is_stale(story: Story) -> None:
+    story.visit("young", 20)
+    story.asks(m.Decide(rid="young", att=1, outcome="abort", chosen={}))
+    story.visit("young", 20)
+    story.lines_up("old", 10)
+    story.granted("young")
+    story.recall("young")
+    story.says(m.Stale(rid="young", att=1, seen=1))
+    for _ in range(3):
+        story.wait(3_000)
+        story.lines_up("old", 10)
+
+
 def a_younger_one_gets_what_is_left_over(story: Story) -> None:
     story.holds("holder", 5, units=2)
     story.lines_up("old", 10, units=3)
@@ -311,6 +345,9 @@ RIGHT = [
     a_younger_holder_is_recalled_and_gives_back,
     a_recalled_hold_is_promised_in_time,
     a_recalled_hold_is_taken_back_in_time,
+    a_recalled_hold_is_given_back_before_the_site_says_that_it_was_made,
+    an_owner_declines_when_no_broker_can_be_told,
+    a_recalled_hold_is_over_once_a_late_visit_is_stale,
     a_younger_one_gets_what_is_left_over,
     a_younger_one_gets_another_hour,
     an_older_one_passes_those_who_wait,
@@ -423,6 +460,20 @@ def a_recall_is_ignored(story: Story) -> str:
     return "lets it be held"
 
 
+def a_recall_of_what_was_asked_for_once_more_is_ignored(story: Story) -> str:
+    story.visit("young", 20)
+    story.asks(m.Release(rid="young", att=1))
+    story.held("young")
+    story.visit("young", 20, att=2)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    for _ in range(4):
+        story.wait(2_000)
+        story.renew("young", hold_id)
+    return "lets it be held"
+
+
 def a_promise_is_recalled(story: Story) -> str:
     story.visit("young", 20)
     story.prepare("young", story.held("young"))
@@ -445,6 +496,15 @@ def a_hold_is_taken_back_for_an_older_recall(story: Story) -> str:
     story.release("old")
     newer = story.granted("young")
     story.taken_back("young", newer)
+    return "has not recalled it"
+
+
+def a_hold_is_taken_back_that_the_owner_has_approved(story: Story) -> str:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.asks(m.OwnerAsk(rid="young", att=1, hold_ids=(hold_id,)))
+    story.says(m.OwnerSays(rid="young", att=1, state="approved"))
+    story.taken_back("young", hold_id)
     return "has not recalled it"
 
 
@@ -494,9 +554,11 @@ WRONG = [
     a_request_waits_for_ever,
     a_request_ends_too_late,
     a_recall_is_ignored,
+    a_recall_of_what_was_asked_for_once_more_is_ignored,
     a_promise_is_recalled,
     a_promise_is_taken_back,
     a_hold_is_taken_back_for_an_older_recall,
+    a_hold_is_taken_back_that_the_owner_has_approved,
     a_ghost_is_granted_room,
     a_ghost_is_ahead,
     a_dead_broker_is_granted_room,

@@ -10,7 +10,7 @@ from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from tests.simulation.line_turns import Turns
-from tests.simulation.test_line_oracle import HOUR_S, SITE, Story
+from tests.simulation.test_line_oracle import HOUR_S, PART, SITE, Story
 
 
 def an_unheard_promise_comes_back_when_its_abort_is_lost(story: Story) -> None:
@@ -165,21 +165,21 @@ def _waits_in_vain(story: Story) -> None:
         story.wait(1_000)
 
 
-def _agent(start: int) -> m.Dispatch:
+def _agent(start: int, att: int = 1) -> m.Dispatch:
     """It may choose any hour of argo/x from `start` on."""
     return m.Dispatch(
-        rid="agent", att=1, stamp=50, principal=Principal(user="agent"), script="0" * 64,
+        rid="agent", att=att, stamp=50, principal=Principal(user="agent"), script="0" * 64,
         starts=m.Starts(first=start, last=start, step_s=60),
         asks=(Ask(0, "argo/x", HOUR_S),), parts=(m.Part(SITE, "sim://argo"),), need=1,
         secret="s" * 16, hold_ms=30_000,
     )  # fmt: skip
 
 
-def _report(story: Story, hold_id: int) -> None:
+def _report(story: Story, hold_id: int, att: int = 1) -> None:
     choice = m.HeldChoice(
         hold_id=hold_id, term=0, resource="argo/x", start=0, end=HOUR_S, units=1, common=0
     )
-    story.says(m.Report(rid="agent", att=1, sites=(m.SiteReport(SITE, 1, held=(choice,)),)))
+    story.says(m.Report(rid="agent", att=att, sites=(m.SiteReport(SITE, 1, held=(choice,)),)))
 
 
 def test_what_an_agent_may_hold_unreported_is_room_for_nobody() -> None:
@@ -199,6 +199,20 @@ def test_what_an_agent_holds_in_its_second_run_is_room_for_nobody() -> None:
     story.wait(100_000)
     story.asks(_agent(0))
     _report(story, 2)
+    _waits_in_vain(story)
+    assert story.oracle.finish() == []
+
+
+def test_what_the_newest_question_names_is_promised_whatever_a_crash_left_unanswered() -> None:
+    story = Story()
+    for att, hold_id in ((1, 1), (2, 2)):
+        story.asks(_agent(0, att))
+        _report(story, hold_id, att)
+        story.asks(m.Prepare(rid="agent", att=att, hold_ids=(hold_id,), parts=(PART,), need=1))
+        if att == 1:
+            story.oracle.crashed(SITE)
+    story.says(m.Voted(rid="agent", att=2, epoch=1, vote="yes"))
+    story.oracle.healed()
     _waits_in_vain(story)
     assert story.oracle.finish() == []
 

@@ -110,6 +110,11 @@ def a_broker_that_is_gone_is_not_served(story: Story) -> None:
     story.asks(m.Cancel(rid="holder", att=1))
 
 
+def who_cannot_pay_for_it_waits_on(story: Story) -> None:
+    story.oracle._lists.can_pay = lambda site, waiter: waiter.visit.rid != "waits"
+    a_request_on_a_list_is_not_served_beside_room(story)
+
+
 def a_request_on_a_list_is_not_served_beside_room(story: Story) -> str:
     story.oracle.healed()
     a_slot_is_locked_and_waited_for(story)
@@ -148,6 +153,7 @@ RIGHT = [
     who_is_over_needs_no_room,
     nobody_is_served_while_faults_strike,
     a_broker_that_is_gone_is_not_served,
+    who_cannot_pay_for_it_waits_on,
 ]
 
 WRONG = [

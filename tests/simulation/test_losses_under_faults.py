@@ -12,8 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kalends.broker.coordination.record.views import view_of
-from kalends.broker.register import notice_table
-from kalends.broker.register.request_writes import NOTICES_MAX
+from kalends.broker.register.decisions.starts import NOTICES_MAX
+from kalends.broker.register.sqlite.request_writes import carry_out
+from kalends.broker.register.writes import KeepAddress, NoticeAddress
 from kalends.contract import messages as m
 from kalends.notices.request_notice import RequestNotice
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
@@ -53,8 +54,8 @@ class World:
 
     def __post_init__(self) -> None:
         register = new_register()
-        address = notice_table.NoticeAddress(ANN.user, "ann@example.org", "UTC", 0)
-        notice_table.keep_address(register, notice_table.KeepAddress(address, 3))
+        address = NoticeAddress(ANN.user, "ann@example.org", "UTC", 0)
+        carry_out(register, [KeepAddress(address, 3)])
         self.sites = {name: Site(name=name) for name in SITES}
         self.broker = Broker(register)
         self.rid = self.broker.submit()

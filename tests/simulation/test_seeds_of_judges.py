@@ -28,6 +28,7 @@ SEEDS = [
     pytest.param("slow-lines", 114312526408808, id="granted-again-before-an-abort-came"),
     pytest.param("slow-lines", 57007224350815, id="in-line-once-agents-have-been-asked-in-vain"),
     pytest.param("owners-think", 222870795988630, id="an-owner-is-asked-for-one-of-alternatives"),
+    pytest.param("owners-think", 47417347977463, id="an-owner-declines-when-no-broker-can-be-told"),
     pytest.param(
         "hostile-near", 254829177172528, id="an-inquiry-that-proves-nothing-refuses-nothing"
     ),
@@ -42,6 +43,19 @@ SEEDS = [
         "every-fault", 5929599386333, id="behind-such-a-promise-that-is-asked-for-a-minute-later"
     ),
     pytest.param("every-fault", 214300803024913, id="an-order-that-takes-long-to-find"),
+    pytest.param(
+        "every-fault", 138486327158311, id="given-back-before-the-site-says-that-it-was-held"
+    ),
+    pytest.param("stores-restored", 170403319794481, id="quiet-but-for-a-site-that-compares"),
+    pytest.param(
+        "every-fault", 46072845678824, id="granted-before-an-abort-and-asked-for-once-more-after"
+    ),
+    pytest.param("agents", 39205928815266, id="asked-anew-after-a-crash-left-an-older-question"),
+    pytest.param(
+        "weeks-restored",
+        253408503996024,
+        id="restored-to-an-attempt-that-is-over-and-so-in-no-doubt",
+    ),
     pytest.param("slots-end", 2572508523563, id="a-promise-unheard-for-longer-than-its-hold"),
     pytest.param(
         "batch-promises-lost",

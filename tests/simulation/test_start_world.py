@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.register import request_writes
+from kalends.broker.register.sqlite import request_writes
 from kalends.contract.calls import PlacedEnd
 from tests.simulation.start_world import SITES, StartReplica, StartSite, StartWorld, soak
 

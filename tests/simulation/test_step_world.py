@@ -9,7 +9,9 @@ from msgspec import structs
 
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.jobs.parts.step_starts import StepStarts
-from kalends.broker.register import job_starts, request_writes
+from kalends.broker.register.decisions import starts
+from kalends.broker.register.decisions.records import commit_at
+from kalends.broker.register.decisions.register_decisions import DECISIONS
 from tests.simulation.start_world import soak
 from tests.simulation.step_world import StepSite, StepWorld
 
@@ -32,16 +34,16 @@ def whoever_has_come_starts(patch: pytest.MonkeyPatch) -> None:
         note(self, gathered, ask, now)
         gathered.ready |= gathered.come
 
-    def assemble(connection: Any, op: r.Assemble) -> r.Registered:
-        found = job_starts._step_of(connection, op)
+    def assemble(rows: Any, op: r.Assemble) -> r.Registered:
+        found = commit_at(rows, op)
         if isinstance(found, r.Registered):
             return found
-        if not found.job.started and op.parts:
-            job_starts._decide_start(connection, found, r.encode_parts(op.parts), op.begins_ms)
-        return job_starts._decided(connection, op, found)
+        if not starts._start_of(rows, found)[1] and op.parts:
+            starts._decide_start(rows, found, r.encode_parts(op.parts), op.begins_ms)
+        return starts._decided(rows, op, found)
 
     patch.setattr(StepStarts, "_note", ready)
-    patch.setitem(request_writes._HANDLERS, r.Assemble, assemble)
+    patch.setitem(DECISIONS, r.Assemble, assemble)
     take = StepSite.take
 
     def if_named(self: StepSite, word: Any) -> None:
@@ -61,23 +63,23 @@ def a_part_gives_up_unasked(patch: pytest.MonkeyPatch) -> None:
 
 
 def giving_up_undoes_a_start(patch: pytest.MonkeyPatch) -> None:
-    def anyway(connection: Any, op: r.GiveUp) -> r.Registered:
+    def anyway(rows: Any, op: r.GiveUp) -> r.Registered:
         if op.proved:
-            connection.execute("delete from start where rid = ?", (op.rid,))
-        return job_starts.give_up(connection, op)
+            rows.starts.pop(op.rid, None)
+        return starts.give_up(rows, op)
 
-    patch.setitem(request_writes._HANDLERS, r.GiveUp, anyway)
+    patch.setitem(DECISIONS, r.GiveUp, anyway)
 
 
 def what_is_given_up_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def unwritten(connection: Any, op: r.GiveUp) -> r.Registered:
-        found = job_starts._step_of(connection, op)
-        if isinstance(found, r.Registered) or found.job.started:
-            return job_starts.give_up(connection, op)
+    def unwritten(rows: Any, op: r.GiveUp) -> r.Registered:
+        found = commit_at(rows, op)
+        if isinstance(found, r.Registered) or starts._start_of(rows, found)[1]:
+            return starts.give_up(rows, op)
         found.job = structs.replace(found.job, started=r.GIVEN_UP)
         return r.Registered(op, True, found)
 
-    patch.setitem(request_writes._HANDLERS, r.GiveUp, unwritten)
+    patch.setitem(DECISIONS, r.GiveUp, unwritten)
 
 
 @pytest.mark.parametrize(

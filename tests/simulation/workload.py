@@ -51,6 +51,10 @@ class Size(NamedTuple):
     """How many of those who name what they want need two slots, one after the other."""
     uses: tuple[int, int, int] = (35, 25, 40)
     """How often a reservation is kept, cancelled, changed."""
+    series: float = 0.0
+    """How many of the requests for fixed slots are for all hours, of which the last is not near the first."""
+    gives: float = 0.0
+    """How many reservations are offered to another user, who accepts them sooner or later."""
     second_thoughts: float = 0.0
     """How many are cancelled while a change of them may still wait."""
 
@@ -100,6 +104,11 @@ class Client:
             spec = by_agent(spec)
         spec = self._waiting_as_it_may(spec)
         key = self._new_key()
+        if self._size.series and spec.wants and self._random.random() < self._size.series:
+            specs = self._repeated(spec)
+            call = Call("series", self._user, key=key, series=specs)
+            self._call(call, self._began(key, specs[0]))
+            return
         if kind == "quit":
             call = Call("submit", self._user, key=key, spec=spec)
             broker = self._world.any_broker()
@@ -109,6 +118,21 @@ class Client:
         self._call(Call("submit", self._user, key=key, spec=spec), self._began(key, spec))
         if spec.patience == "taken" and self._random.random() < 0.3:
             self._kernel.after(self._random.randrange(1, 60_000), self._lose_patience, key)
+
+    def _repeated(self, spec: Spec) -> tuple[Spec, ...]:
+        """The same slots in several hours, the first of them perhaps not the first hour."""
+        hours = self._random.sample(range(self._size.hours), self._random.choice((2, 2, 3)))
+        first_s = min(want.start for want in spec.wants)
+        begin_s = EPOCH_S + self._size.begin_s
+        made = []
+        for hour in sorted(hours):
+            moved_s = begin_s + hour * self._size.slot_s - first_s
+            wants = tuple(
+                Want(each.resource, each.start + moved_s, each.end + moved_s, each.units)
+                for each in spec.wants
+            )
+            made.append(Spec(request=request_for(wants), wants=wants, patience="none"))
+        return tuple(made)
 
     def _waiting_as_it_may(self, spec: Spec) -> Spec:
         patience = self._random.choices(PATIENCE, self._size.patience)[0]
@@ -163,13 +187,52 @@ class Client:
         """What people do with a reservation."""
         kind = self._random.choices(("keep", "cancel", "change"), self._size.uses)[0]
         wait_ms = self._random.randrange(1, 15_000)
-        if kind == "keep":
+        if self._size.gives and self._random.random() < self._size.gives:
+            self._kernel.after(wait_ms, self._give, rid, self._user)
+        elif kind == "keep":
             self._kernel.after(wait_ms, self._next)
         elif kind == "cancel":
             call = Call("cancel", self._user, rid=rid)
             self._kernel.after(wait_ms, self._call, call, lambda _: self._pause())
         else:
             self._kernel.after(wait_ms, self._change, rid)
+
+    def _give(self, rid: str, user: str) -> None:
+        """Offer what `user` has to another, who accepts it; sometimes while it is withdrawn or cancelled."""
+        random = self._random
+        heir = random.choice([each for each in self._world.all_users if each != user])
+        row = self._world.auditor.rows[rid]
+        wants = tuple(Want(**want) for want in row.body["wants"])
+        key = self._new_key()
+        spec = Spec(request=request_for(wants), wants=wants, heir_of=user)
+        accept = Call("submit", heir, key=key, spec=spec, replaces=rid)
+
+        def taken(answer: Any) -> None:
+            new = self._world.rid_of(heir, key)
+            if isinstance(answer, RequestView) and answer.state == "reserved" and new:
+                then = random.random()
+                if then < 0.3:
+                    cancel = Call("cancel", heir, rid=new)
+                    self._kernel.after(3_000, self._call, cancel, lambda _: self._pause())
+                    return
+                if then < 0.6:
+                    self._kernel.after(3_000, self._give, new, heir)
+                    return
+            self._pause()
+
+        def offered(answer: Any) -> None:
+            self._kernel.after(random.randrange(1, 10_000), self._call, accept, taken)
+            kind = random.choices(("", "withdraw", "cancel"), (60, 30, 10))[0]
+            if kind:
+                self._kernel.after(
+                    random.randrange(1, 15_000), self._send_once, kind, user, rid, heir
+                )
+
+        self._call(Call("give", user, rid=rid, heir=heir), offered)
+
+    def _send_once(self, kind: str, user: str, rid: str, heir: str) -> None:
+        broker = self._world.any_broker()
+        self._world.network.carry(broker, broker.call, Call(kind, user, rid=rid, heir=heir))
 
     def _change(self, rid: str) -> None:
         """Move, extend or shrink; sometimes while a cancel is on its way, too."""
@@ -295,6 +358,8 @@ class Client:
     def _is_final(self, call: Call, answer: Any) -> bool:
         if isinstance(answer, NotFound):
             return False
+        if call.kind == "give":
+            return True
         if isinstance(answer, KalendsError):
             return True
         if call.kind in ("lock", "release"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Protocol
 
@@ -10,14 +10,19 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.coordination.record.views import view_of
 from kalends.broker.coordination.transaction import Transaction
+from kalends.broker.series.joint_commits import JointCommits
 from kalends.calendars import AccessList, AccessRule, ResourceCalendar, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.participation.credits.accounts import PayingAccounts
+from kalends.resource_servers.participation.credits.credits import Credits
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from tests.simulation.auditor import Auditor
-from tests.simulation.clocks import SKEW_MS_MAX
+from tests.simulation.clocks import FASTEST, SKEW_MS_MAX, SLOWEST
 from tests.simulation.disks import RegisterDisk
+from tests.simulation.hand_overs import HandOvers
 from tests.simulation.kernel import Kernel
+from tests.simulation.line_books import Waiter
 from tests.simulation.network import Network, Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode
 from tests.simulation.shipped_site import SHIPPED
@@ -39,10 +44,15 @@ class World:
 
     make_participant: Any = staticmethod(SHIPPED)
     make_guard: Any = Provisions
+    make_payments: Any = Credits
+    accounts: PayingAccounts | None = None
+    """Those of all owners; None: users' own accounts alone."""
     make_coordinator: Any = Coordinator
+    joint_commits: Any = JointCommits
     register_disk = RegisterDisk
     site_node = SiteNode
     broker_node = BrokerNode
+    broker_names: tuple[str, ...] = ("red", "blue")
 
     def __init__(
         self, seed: int | str, *, size: Size, files: bool = False, keep_trace: bool = False
@@ -57,7 +67,6 @@ class World:
         self.register = self.register_disk(self.kernel, self.auditor)
         self.auditor.connection = self.register.connection
         self.site_names = list(SITES[: size.sites])
-        self.broker_names = ["red", "blue"]
         self._rules()
         self.near = self._near(Random(f"near:{seed}"))
         self.sites = [self.site_node(self, name, self._calendars(name)) for name in self.site_names]
@@ -65,6 +74,7 @@ class World:
         self.nodes: list[Node] = [*self.sites, *self.brokers]
         self.judges: list[Judge] = []
         """More judges, who say in the end what was wrong."""
+        self.hand_overs = HandOvers(self)
         self.hostile: list[Node] = []
         self.batch = False
         """Whether batch systems stand behind sites: lines and slots are then theirs to refuse."""
@@ -72,6 +82,8 @@ class World:
         """Whether stores of sites are put back: what a site says of its lines is then taken back, too."""
         self.limited = False
         """Whether owners limit users: what is free may then be refused, and not be shown."""
+        self.can_pay: Callable[[str, Waiter], bool] = lambda site, waiter: True
+        """Whether who waits at a site has the credit for it, whatever its owner charges."""
         self.involved: set[str] = set()
         """Clients who may deal with a hostile site; the others do not name it."""
         self.clients = [
@@ -100,6 +112,10 @@ class World:
         for site in self.sites:
             site.disk.close()
         self.register.close()
+
+    @property
+    def all_users(self) -> tuple[str, ...]:
+        return USERS
 
     # Owners' rules
 
@@ -180,15 +196,20 @@ class World:
         """Nothing is going on any more, and nothing is left to do."""
         if not all(client.finished or self._is_kept_waiting(client) for client in self.clients):
             return False
-        if not all(node.up for node in self.nodes):
+        if not all(node.in_place for node in self.nodes):
             return False
-        if any(self._works_on(broker) or not broker.idle for broker in self.brokers):
+        brokers = [broker for broker in self.brokers if broker.up]
+        if any(self._works_on(broker) or not broker.idle for broker in brokers):
             return False
         if any(not site.idle or self._pending(site) for site in self.honest_sites):
             return False
-        if any(self._unmirrored(site) for site in self.sites):
+        if any(self._unmirrored(site) or self._compares(site) for site in self.sites):
             return False
         return not any(self._unfinished(rid) for rid in self.auditor.rows)
+
+    def _compares(self, site: SiteNode) -> bool:
+        """Whether brokers may still bring back what `site` has forgotten."""
+        return self.forgetful and site.participant.recovery.refusal() is not None
 
     def _unmirrored(self, site: SiteNode) -> list[str]:
         """How the batch system of `site` differs from what is locked there."""
@@ -259,7 +280,7 @@ class World:
         """What is still going on, for people."""
         found = [f"{client.name} waits for {client._waiting}" for client in self.clients
                  if not client.finished and not self._is_kept_waiting(client)]  # fmt: skip
-        found += [f"{node.name} is down" for node in self.nodes if not node.up]
+        found += [f"{node.name} is down" for node in self.nodes if not node.in_place]
         for broker in self.brokers:
             if broker.up:
                 for case in self._works_on(broker):
@@ -269,6 +290,8 @@ class World:
         for site in self.honest_sites:
             if site.up:
                 found += self._pending(site)
+                if self._compares(site):
+                    found.append(f"{site.name} compares its promises")
             found += self._unmirrored(site)
         rows = self.auditor.rows
         found += [
@@ -418,7 +441,7 @@ class Faults:
     def _drift(self) -> None:
         node = self._random.choice(self._world.nodes)
         self._kernel.fault("clock drift", node.name)
-        node.clock.drift(self._random.uniform(0.9, 1.1))
+        node.clock.drift(self._random.uniform(SLOWEST, FASTEST))
 
     def _skew(self) -> None:
         for node in self._world.nodes:

@@ -10,16 +10,20 @@ import asyncio
 import hashlib
 import ssl
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from aiohttp import WSMsgType, web
 
-from kalends.contract import calls, codec, owner_calls
+from kalends.contract import calls, codec, credit_calls, owner_calls, site_calls
+from kalends.contract import sharing_calls as sharing
+from kalends.contract.day_calls import DaySlot, DayView, ShowDay
+from kalends.contract.feed_calls import AddFeed, FeedRef, Feeds, FeedView, ListFeeds
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
@@ -28,6 +32,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressRef,
     NoticeAddressView,
 )
+from kalends.contract.request_views import SharedWith, SharingView
 from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.core.conversion import convert
 from kalends.core.errors import (
@@ -41,8 +46,9 @@ from kalends.core.errors import (
     NotFound,
     Refusal,
 )
-from kalends.core.identifiers import request_id
+from kalends.core.identifiers import is_part, request_id
 from kalends.core.language import format_alternatives
+from kalends.core.money import CREDIT
 from kalends.core.near_names import near
 from kalends.core.resources import ResourceInfo, Slot
 
@@ -85,6 +91,7 @@ class Broker:
         self.by_key: dict[str, tuple[calls.Body, str]] = {}
         self.events: list[calls.Event] = []
         self.draining = False
+        self.drained_until = 0
         self.reclaimed: dict[str, owner_calls.ReclaimView] = {}
         self.watched = threading.Event()
         self.url = ""
@@ -92,6 +99,7 @@ class Broker:
         """How many calls each session frame had."""
         self.agents: dict[str, calls.AgentView] = {}
         self.addresses: dict[str, NoticeAddressView] = {}
+        self.feeds: dict[str, FeedView] = {}
         self.told: dict[str, calls.TellAgent] = {}
         """What agents were told, by key."""
         self.runs: list[calls.RunView] = []
@@ -131,7 +139,9 @@ class Broker:
 
     def do_health(self, user: str, body: calls.Nothing) -> calls.Health:
         status = "draining" if self.draining else "ok"
-        return calls.Health(status=status, role="broker", name="test", version="1")
+        return calls.Health(
+            status=status, role="broker", name="test", version="1", until=self.drained_until
+        )
 
     def do_whoami(self, user: str, body: calls.Nothing) -> calls.CallerView:
         return calls.CallerView(
@@ -151,7 +161,8 @@ class Broker:
         )  # fmt: skip
 
     def do_drain(self, user: str, body: calls.Drain) -> calls.Health:
-        self.draining = body.on
+        body.check(int(time.time()))
+        self.draining, self.drained_until = body.on, body.until
         return self.do_health(user, calls.Nothing())
 
     def do_reconcile(self, user: str, body: calls.Reconcile) -> calls.Reconciled:
@@ -175,8 +186,83 @@ class Broker:
     def do_reclaims(self, user: str, body: owner_calls.ListReclaims) -> owner_calls.Reclaims:
         return owner_calls.Reclaims(reclaims=tuple(self.reclaimed.values()))
 
+    def do_series_book(self, user: str, body: calls.BookSeries) -> calls.SeriesView:
+        """Of a broker that has booked no occurrence yet."""
+        return self._series("01900000-0000-7000-8000-000000010000", user, body.rule, body.zone)
+
+    def do_series_find(self, user: str, body: calls.FindSeries) -> calls.SeriesHours:
+        hour = calls.SeriesHour(
+            first="2027-03-02T14:00",
+            last="2027-03-02T15:30",
+            start=NOW_S,
+            fits=1,
+            of=2,
+            missed=("2027-03-09",),
+        )
+        return calls.SeriesHours(hours=(hour,) * min(body.count, 2), step_s=1_800)
+
+    def do_series_show(self, user: str, body: calls.SeriesRef) -> calls.SeriesView:
+        return self._series(body.id, user)
+
+    def do_series_retry(self, user: str, body: calls.RetrySeries) -> calls.SeriesView:
+        return self._series(body.id, user)
+
+    def do_series_cancel(self, user: str, body: calls.CancelSeries) -> calls.SeriesView:
+        return self._series(body.id, user)
+
+    def _series(
+        self, id: str, user: str, rule: str = "FREQ=DAILY;COUNT=2", zone: str = "UTC"
+    ) -> calls.SeriesView:
+        return calls.SeriesView(
+            id=id, user=user, text="sdsc/sp2", rule=rule, zone=zone, mode="all", duration_s=3_600,
+            created_at=NOW_S, occurrences=(),
+        )  # fmt: skip
+
+    def do_credits_grant(self, user: str, body: credit_calls.GrantCredits) -> object:
+        """Of a site where each account has what was granted last."""
+        amount = -body.amount if body.take else body.amount
+        return credit_calls.CreditAccount(account=body.account, balance=amount)
+
+    def do_credits(self, user: str, body: credit_calls.ListCredits) -> object:
+        mine = credit_calls.CreditAccount(account=f"user:{user}", balance=CREDIT)
+        return credit_calls.CreditAccounts(accounts=(mine,))
+
+    def do_credit_entries(self, user: str, body: credit_calls.ListEntries) -> object:
+        entry = credit_calls.CreditEntryView(
+            number=body.after + 1, at=0, account=body.account, kind="grant", amount=CREDIT,
+            balance=CREDIT,
+        )  # fmt: skip
+        return credit_calls.CreditEntries(entries=(entry,), more=not body.after)
+
     def do_reclaim_end(self, user: str, body: owner_calls.ReclaimRef) -> owner_calls.ReclaimView:
         return self.reclaimed.pop(body.key)
+
+    def do_check_in(self, user: str, body: owner_calls.CheckIn) -> owner_calls.CheckedIn:
+        slots = (Want("sdsc/sp2", NOW_S, NOW_S + 3_600, 8),)
+        return owner_calls.CheckedIn(id=BEFORE_OWNER, user=user, came_at=NOW_S, slots=slots)
+
+    def do_close(self, user: str, body: owner_calls.CloseSite) -> owner_calls.ClosureView:
+        """Of a site with one reservation there."""
+        asked = owner_calls.Reclaim(
+            key=f"{body.key}:0", resource="sdsc/sp2", start=body.start, end=body.end
+        )
+        part = self.do_reclaim(user, asked)
+        return owner_calls.ClosureView(
+            key=body.key, start=body.start, end=body.end, standing=body.standing, parts=(part,),
+            reason=body.reason,
+        )  # fmt: skip
+
+    def do_open(self, user: str, body: owner_calls.OpenSite) -> owner_calls.Closures:
+        return owner_calls.Closures(closures=())
+
+    def do_today(self, user: str, body: ShowDay) -> DayView:
+        slot = DaySlot(
+            id=BEFORE_OWNER, user="ada", resource="sdsc/sp2", start=NOW_S, end=NOW_S + 3_600, units=8,
+        )  # fmt: skip
+        return DayView(
+            site="sdsc", zone=body.zone or "UTC", day=body.day, start=NOW_S, end=NOW_S + 86_400,
+            now=NOW_S, comes=(slot,), waiting=(self._before_owner("pending", "", 2),),
+        )  # fmt: skip
 
     def do_approvals(self, user: str, body: owner_calls.ListApprovals) -> owner_calls.Approvals:
         return owner_calls.Approvals(requests=(self._before_owner("pending", "", 2),))
@@ -302,6 +388,12 @@ class Broker:
         events = tuple(event for event in self.events if event.id == body.id)
         return calls.Story(request=self.known(body.id), events=events)
 
+    def do_ids(self, user: str, body: calls.FindIds) -> calls.Ids:
+        known = [view.id for view in self.requests.values()]
+        known += [view.changing for view in self.requests.values() if view.changing]
+        found = sorted((id for id in known if is_part(body.part, id)), reverse=True)
+        return calls.Ids(ids=tuple(found))
+
     def do_list(self, user: str, body: calls.ListRequests) -> calls.Requests:
         newest = sorted(self.requests.values(), key=lambda view: view.id, reverse=True)
         chosen = [
@@ -383,6 +475,47 @@ class Broker:
             raise NotFound("no notices go to this address", where="to")
         return view
 
+    def do_book_for(self, user: str, body: sharing.BookFor) -> calls.RequestView:
+        view = msgspec.structs.replace(self.do_book(body.user, body), booked_by=user)
+        self.requests[view.id] = view
+        return view
+
+    def do_share(self, user: str, body: sharing.ShareWith) -> calls.RequestView:
+        may: Literal["look", "change"] = "change" if body.may_change else "look"
+        told = SharingView(parties=(SharedWith(party=body.party, may=may, at=NOW_S),))
+        return msgspec.structs.replace(self.known(body.id), sharing=told)
+
+    def do_unshare(self, user: str, body: sharing.Unshare) -> calls.RequestView:
+        return self.known(body.id)
+
+    def do_give(self, user: str, body: sharing.OfferTo) -> calls.RequestView:
+        told = SharingView(offered_to=body.to, offered_until=NOW_S + body.days * 86_400)
+        return msgspec.structs.replace(self.known(body.id), sharing=told)
+
+    def do_accept(self, user: str, body: sharing.Accept) -> calls.RequestView:
+        return msgspec.structs.replace(self.known(body.id), given_by="ann")
+
+    def do_decline(self, user: str, body: sharing.Decline) -> calls.RequestView:
+        return self.known(body.id)
+
+    def do_link_add(self, user: str, body: sharing.AddLink) -> sharing.LinkView:
+        return sharing.LinkView(id=body.id, address=f"/shared/{'s' * 43}")
+
+    def do_link_revoke(self, user: str, body: sharing.RevokeLink) -> sharing.LinkView:
+        return sharing.LinkView(id=body.id)
+
+    def do_feed_list(self, user: str, body: ListFeeds) -> Feeds:
+        return Feeds(feeds=tuple(self.feeds.values()))
+
+    def do_feed_add(self, user: str, body: AddFeed) -> FeedView:
+        self.feeds[body.name] = FeedView(name=body.name, added_at=NOW_S)
+        return msgspec.structs.replace(self.feeds[body.name], address=f"/feed/{'s' * 43}.ics")
+
+    def do_feed_revoke(self, user: str, body: FeedRef) -> FeedView:
+        if body.name not in self.feeds:
+            raise NotFound("no such feed", where="name")
+        return self.feeds.pop(body.name)
+
     def do_agent_upload(self, user: str, body: calls.UploadAgent) -> calls.AgentView:
         if "import" in body.source:
             raise InvalidInput(
@@ -425,6 +558,18 @@ class Broker:
             if run.run == body.run:
                 return run
         raise NotFound("there is no such run of yours here", where=body.run)
+
+    def do_sites_list(self, user: str, body: site_calls.ListBrokerSites) -> object:
+        return site_calls.BrokerSites(sites=())
+
+    def do_sites_announce(self, user: str, body: site_calls.AnnounceSite) -> object:
+        return site_calls.BrokerSiteView(site=body.site, url="https://s", state="announced")
+
+    def do_sites_add(self, user: str, body: site_calls.AddSite) -> object:
+        return site_calls.BrokerSiteView(site=body.site, url="https://s", state="joined")
+
+    def do_sites_remove(self, user: str, body: site_calls.RemoveSite) -> object:
+        return site_calls.BrokerSiteView(site=body.site, url="https://s", state="leaving")
 
     def do_bidders(self, user: str, body: calls.ListBidders) -> calls.Bidders:
         status = calls.SiteStatus(site="sdsc", url="http://sdsc", state="up")

@@ -13,7 +13,7 @@ from kalends.contract import agreement
 MANY_MAX: Final = 2
 
 TEXTS: Final = (
-    "", "a", "b2", "site/sp2", "x_y", "0" * 32, "f" * 32, "0" * 64, "a:b",
+    "", "a", "b2", "site/sp2", "x_y", "0" * 32, "f" * 32, "0" * 64, "a:b", "user:ann",
     "01900000-0000-7000-8000-000000000000", "01900000-0000-7000-8000-000000000001",
 )  # fmt: skip
 """Some for each pattern: what hypothesis makes of a pattern costs more than all else here."""
@@ -44,8 +44,8 @@ def _of(shape: inspect.Type) -> st.SearchStrategy[Any]:
             return st.dictionaries(
                 _of(key), _of(value), min_size=least or 0, max_size=_few(least, most)
             )
-        case inspect.IntType(ge=least, le=most):
-            return st.integers(least, most)
+        case inspect.IntType(ge=least, le=most, lt=beyond):
+            return st.integers(least, most if beyond is None else beyond - 1)
         case inspect.FloatType(ge=least, le=most):
             return st.floats(least, most, allow_nan=False)
         case inspect.StrType(pattern=pattern) if pattern:

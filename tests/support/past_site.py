@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kalends import __version__
-from kalends.batch.journal.job_journal import JobOver, ReservedTime, store_over, store_reserved
+from kalends.batch.journal.contract import JobOver, ReservedTime
 from kalends.batch.queue.facts import JobEnding
 from kalends.core.jobs import JobRequest
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.servers.site import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
@@ -54,13 +54,7 @@ def _served(
     directory: Path, jobs: Sequence[JobOver], reserved: Sequence[ReservedTime]
 ) -> Iterator[str]:
     with closing(SiteStore.open(directory / "lab.sqlite", "lab", sync="off")) as store:
-        connection = store.file.connection
-        connection.execute("begin")
-        for job in jobs:
-            store_over(connection, job)
-        for each in reserved:
-            store_reserved(connection, each)
-        connection.execute("commit")
+        store.apply([*jobs, *reserved], 0)
     text = f"""
 [site]
 name = "lab"

@@ -14,7 +14,9 @@ import aiohttp
 import msgpack
 import structlog
 
-from kalends.contract import calls, owner_calls
+from kalends.contract import calls, credit_calls, owner_calls, site_calls
+from kalends.contract.day_calls import DayView, ShowDay
+from kalends.contract.feed_calls import AddFeed, FeedRef, Feeds, FeedView, ListFeeds
 from kalends.contract.fields import Want
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
@@ -24,6 +26,7 @@ from kalends.contract.notice_calls import (
     NoticeAddressView,
 )
 from kalends.contract.server_calls import AskSitePass, SitePass
+from kalends.contract.sharing_calls import AddLink, BookFor, LinkView, RevokeLink
 from kalends.contract.versions import ServerVersion, own_version
 from kalends.core.resources import ResourceInfo
 from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
@@ -83,6 +86,10 @@ class Deeds:
         self.seen.append((caller, body))
         return self._view(RID, caller, body.request.note)
 
+    def book_for(self, caller: Caller, body: BookFor) -> calls.Answer:
+        self.seen.append((caller, body))
+        return self._view(RID, caller)
+
     def job_place(self, caller: Caller, body: calls.PlaceJob) -> calls.Answer:
         self.seen.append((caller, body))
         return self._view(RID, caller)
@@ -106,9 +113,30 @@ class Deeds:
     job_submit = jobs = job = job_watch = job_change = job_output = job_usage = job_history = of_job
     machine_plan = machine_gaps = machine_delays = machine_nodes = machine_policy = (
         machine_replan
-    ) = of_job
+    ) = host_lost = of_job
+
+    async def series_book(self, caller: Caller, body: calls.BookSeries) -> calls.Answer:
+        self.seen.append((caller, body))
+        return self._series(RID, caller)
+
+    async def series_show(self, caller: Caller, body: Any) -> calls.Answer:
+        self.seen.append((caller, body))
+        return self._series(body.id, caller)
+
+    series_retry = series_cancel = series_show
+
+    async def series_find(self, caller: Caller, body: calls.FindSeries) -> calls.Answer:
+        self.seen.append((caller, body))
+        return calls.SeriesHours(hours=(), step_s=1_800)
+
+    def _series(self, id: str, caller: Caller) -> calls.SeriesView:
+        return calls.SeriesView(
+            id=id, user=caller.principal.user, text="t", rule="FREQ=DAILY;COUNT=1", zone="UTC", mode="all",
+            duration_s=60, created_at=1, occurrences=(),
+        )  # fmt: skip
 
     show = lock = release = cancel = change = by_id
+    share = unshare = give = accept = decline = by_id
 
     async def why(self, caller: Caller, body: calls.ById) -> calls.Answer:
         return calls.Story(request=self._view(body.id, caller), events=())
@@ -124,6 +152,9 @@ class Deeds:
 
     async def find(self, caller: Caller, body: calls.Find) -> calls.Answer:
         return calls.Found(candidates=())
+
+    async def ids(self, caller: Caller, body: calls.FindIds) -> calls.Answer:
+        return calls.Ids(ids=(RID,))
 
     async def list(self, caller: Caller, body: calls.ListRequests) -> calls.Answer:
         return calls.Requests(requests=())
@@ -141,6 +172,21 @@ class Deeds:
         return NoticeAddressView(to=body.to, kind="mail", zone="UTC", added_at=1)
 
     notify_test = notify_remove
+
+    async def link_add(self, caller: Caller, body: AddLink) -> calls.Answer:
+        return LinkView(id=body.id, address="/shared/secret")
+
+    async def link_revoke(self, caller: Caller, body: RevokeLink) -> calls.Answer:
+        return LinkView(id=body.id)
+
+    async def feed_list(self, caller: Caller, body: ListFeeds) -> calls.Answer:
+        return Feeds(feeds=())
+
+    async def feed_add(self, caller: Caller, body: AddFeed) -> calls.Answer:
+        return FeedView(name=body.name, added_at=1, address="/feed/secret.ics")
+
+    async def feed_revoke(self, caller: Caller, body: FeedRef) -> calls.Answer:
+        return FeedView(name=body.name, added_at=1)
 
     async def site_pass(self, caller: Caller, body: AskSitePass) -> calls.Answer:
         return SitePass(site=body.site, url="http://127.0.0.1:1", why="none are given here")
@@ -175,6 +221,27 @@ class Deeds:
     async def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Answer:
         return calls.Bidders(bidders=())
 
+    async def sites_list(self, caller: Caller, body: site_calls.ListBrokerSites) -> calls.Answer:
+        return site_calls.BrokerSites(sites=())
+
+    async def sites_announce(self, caller: Caller, body: site_calls.AnnounceSite) -> calls.Answer:
+        return site_calls.BrokerSiteView(site=body.site, url="https://s", state="announced")
+
+    async def sites_add(self, caller: Caller, body: site_calls.AddSite) -> calls.Answer:
+        return site_calls.BrokerSiteView(site=body.site, url="https://s", state="joined")
+
+    async def sites_remove(self, caller: Caller, body: site_calls.RemoveSite) -> calls.Answer:
+        return site_calls.BrokerSiteView(site=body.site, url="https://s", state="leaving")
+
+    async def credits_grant(self, caller: Caller, body: credit_calls.GrantCredits) -> calls.Answer:
+        return credit_calls.CreditAccount(account=body.account, balance=body.amount)
+
+    async def credits(self, caller: Caller, body: credit_calls.ListCredits) -> calls.Answer:
+        return credit_calls.CreditAccounts(accounts=())
+
+    async def credit_entries(self, caller: Caller, body: credit_calls.ListEntries) -> calls.Answer:
+        return credit_calls.CreditEntries(entries=())
+
     async def reclaim(self, caller: Caller, body: owner_calls.Reclaim) -> calls.Answer:
         return self._reclaim(body.key)
 
@@ -186,6 +253,21 @@ class Deeds:
 
     def _reclaim(self, key: str) -> owner_calls.ReclaimView:
         return owner_calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
+
+    async def check_in(self, caller: Caller, body: owner_calls.CheckIn) -> calls.Answer:
+        return owner_calls.CheckedIn(id=RID, user=caller.principal.user, came_at=1, slots=())
+
+    async def close(self, caller: Caller, body: owner_calls.CloseSite) -> calls.Answer:
+        part = self._reclaim(f"{body.key}:0")
+        return owner_calls.ClosureView(
+            key=body.key, start=0, end=60, standing=body.standing, parts=(part,)
+        )
+
+    async def open(self, caller: Caller, body: owner_calls.OpenSite) -> calls.Answer:
+        return owner_calls.Closures(closures=())
+
+    async def today(self, caller: Caller, body: ShowDay) -> calls.Answer:
+        return DayView(site="here", zone="UTC", day="2027-03-01", start=0, end=86_400, now=1)
 
     async def approvals(self, caller: Caller, body: owner_calls.ListApprovals) -> calls.Answer:
         return owner_calls.Approvals(requests=(self._approval("pending"),))

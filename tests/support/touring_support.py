@@ -12,6 +12,7 @@ from tests.protocol_support import ANN
 
 from kalends.broker.coordination.record.decision_record import Spec
 from kalends.contract import messages as m
+from kalends.contract.common_times import common_times, seals_of
 from kalends.core.errors import Refusal
 from kalends.core.language import parse_request
 from kalends.core.requests import Request
@@ -31,7 +32,6 @@ class AgentBroker(Broker):
     """Sites ``here`` and ``there`` with the resources ``one``, ``two`` and ``three`` (kind=x) each."""
 
     def __init__(self, *args: object, **keywords: object) -> None:
-        keywords.setdefault("scripts", SCRIPTS)
         super().__init__(*args, **keywords)  # type: ignore[arg-type]  # passed on as they are
         for site in ("here", "there"):
             self.greet(site)
@@ -61,7 +61,9 @@ class AgentBroker(Broker):
     ) -> str:
         request = replace(asked(text, window_s), agent="mine", agent_must_run=must_run)
         spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, agent="mine", script=script)
-        rid = self.coordinator.calls.submit(ANN, key, "digest", spec, ticket, self.now)
+        rid = self.coordinator.calls.submit(ANN, key, "digest", spec, ticket, self.now,
+            source=SCRIPTS.get(script, ""),
+        )  # fmt: skip
         self.settle()
         return rid
 
@@ -74,6 +76,29 @@ class AgentBroker(Broker):
     ) -> None:
         """One report, from the first of `sites` unless another `source` is given."""
         self.receive(source or sites[0].site, m.Report(rid=rid, att=att, sites=sites))
+
+    def sealed(self, rid: str, report: m.SiteReport, att: int = 1) -> m.SiteReport:
+        """`report` as its site gives it to one that has passed the visit on."""
+        key = self.coordinator.prepare.credentials.site_key(report.site)
+        tour = self.case(rid).agent.tour
+        assert tour is not None
+        return replace(report, seals=seals_of(key, rid, att, report, tour.asks[report.site]))
+
+    def common(self, rid: str, *sites: m.SiteReport, att: int = 1) -> m.CommonTimes:
+        """What a hub, the first of `sites`, makes of their reports."""
+        tour = self.case(rid).agent.tour
+        assert tour is not None
+        reports = (sites[0], *(self.sealed(rid, each, att) for each in sites[1:]))
+        common = common_times(
+            reports, tour.asks, [(need.term, need.wanted) for need in tour.needs[:2]]
+        )
+        assert common is not None
+        return common
+
+    def answer_together(
+        self, rid: str, common: m.CommonTimes, att: int = 1, source: str = ""
+    ) -> None:
+        self.receive(source or common.sites[0].site, m.Report(rid=rid, att=att, common=common))
 
 
 def asked(text: str, window_s: int = 600) -> Request:

@@ -23,6 +23,8 @@ ROOTS: tuple[Any, ...] = (
     m.PeerSays,
     m.Refer,
     m.Referred,
+    m.Split,
+    m.Splits,
 )
 """All that servers say to each other consists of these."""
 

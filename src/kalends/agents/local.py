@@ -67,7 +67,7 @@ def load_calendars(text: str) -> dict[str, Shown]:
                 where=where,
                 remedy=_REMEDY,
             )
-        shown[view.resource.name] = Shown(view.resource, view.free, view.slots)
+        shown[view.resource.name] = Shown(view.resource, view.free, view.slots, prices=view.prices)
     if not shown:
         raise InvalidInput("the calendar is missing", where="calendars", remedy=_REMEDY)
     return shown

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from kalends.core.scripts import RunCode, Violation
 
-Function = Literal["choose", "recall", "pick"]
+Function = Literal["choose", "recall", "pick", "decide", "rank"]
 
 ClockTable = tuple[tuple[int, int], ...]
 """Offsets of one time zone, ``(from_s, offset_s)``, ascending; local time is UTC plus the offset."""

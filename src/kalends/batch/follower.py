@@ -1,15 +1,17 @@
 """A process that follows the journals of a site's queues, and says when waiting jobs will start.
 
-Started by `forecast`: ``python -m kalends.batch.follower STORE``. A question with the name of a machine comes
-in, the answer as JSON goes out (`child_frames`). As it goes through the facts anyway, it also keeps the state
-that they have made (`state_files`).
+Started by `forecast`: ``python -m kalends.batch.follower STORE``, or without STORE if that is a database,
+with its URL in the environment (`STORE_URL`). A question with the name of a machine comes in, the answer as
+MessagePack goes out (`child_frames`). As it goes through the facts anyway, it also answers with the state
+that they have made, for the site to store (`queue_states`).
 """
 
 from __future__ import annotations
 
-import sqlite3
+import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,10 +19,11 @@ from typing import Final, Literal
 
 import msgspec
 
-from kalends.batch.journal.job_journal import entries_after
+from kalends.batch.journal.contract import JobJournal, StoredState
+from kalends.batch.queue.facts import JournalEntry
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue.replay import replayed
-from kalends.batch.state_files import load_state, save_state
+from kalends.batch.queue_states import state_to_store, usable_state
 from kalends.contract.job_calls import NodeGap, PredictedStart
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.limits import DURATION_S_MAX
@@ -30,7 +33,9 @@ from kalends.scheduling.prediction.vacancies import Vacancy, vacancies
 from kalends.scheduling.profile import NEVER
 from kalends.scheduling.reservations import Reservation
 from kalends.serving.child_frames import answer_all
-from kalends.stores.sqlite.sqlite_file import reading
+
+STORE_URL: Final = "KALENDS_STORE_URL"
+"""The variable with the URL: arguments of a process can be read by all users of its host."""
 
 Question = Literal["starts", "gaps"]
 
@@ -38,10 +43,10 @@ Span = tuple[int, int, int]
 """Start, end, nodes."""
 
 Asked = Question | Literal["state"]
-"""Also up to which fact the state is kept."""
+"""Also the state that the facts have made."""
 
 FACTS_A_STATE: Final = 20_000
-"""After so many facts of a queue its state is kept anew."""
+"""After so many facts of a queue its state is stored anew; a follower that is asked for it reads no more."""
 
 
 class Foreseen(msgspec.Struct, frozen=True):
@@ -56,26 +61,24 @@ class Foreseen(msgspec.Struct, frozen=True):
     gaps: tuple[NodeGap, ...] = ()
     delays: tuple[dict[int, int] | None, ...] = ()
     """For each span that was asked about, by how much jobs would start later; None: it has no room."""
+    state: StoredState | None = None
     error: str = ""
 
 
 class JournalFollower:
-    """The queues whose facts are in the store at `path`, as far as they were read."""
+    """The queues whose facts are in the journals that `opened` reads, as far as they were read."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, opened: Callable[[], AbstractContextManager[JobJournal]]) -> None:
+        self._opened = opened
         self._queues: dict[str, BatchQueue] = {}
-        self._kept: dict[str, int] = {}
         self._unfollowed: set[str] = set()
         """Machines whose journal was not followed to its end: the next time it is taken as a whole."""
-        self._unkept = ""
-        """Why the last state could not be kept."""
 
     def foresee(self, question: Asked, machine: str) -> Foreseen:
         """Read the new facts, and answer. Raises `StoreDamaged`; the next call starts from the first fact."""
-        queue = self._followed(machine)
         if question == "state":
-            return Foreseen(self._kept.get(machine, 0), queue.last_s, error=self._unkept)
+            return self._state(machine)
+        queue = self._followed(machine)
         scheduler, now = queue.flow.room.scheduler, queue.last_s
         if question == "starts":
             assert isinstance(scheduler, FollowingScheduler)
@@ -97,45 +100,45 @@ class JournalFollower:
         )
         return Foreseen(queue.number, now, delays=found)
 
+    def _state(self, machine: str) -> Foreseen:
+        """Follow as many facts as a state is stored after, and say what state they have made."""
+        with self._opened() as journal:
+            queue = self._further(journal, machine)
+            try:
+                state = state_to_store(journal, machine, queue.state)
+            except InvalidInput as error:
+                return Foreseen(queue.number, queue.last_s, error=str(error))
+        return Foreseen(queue.number, queue.last_s, state=state)
+
     def _followed(self, machine: str) -> BatchQueue:
+        """Follow all facts."""
+        with self._opened() as journal:
+            before = -1
+            while (queue := self._further(journal, machine)).number != before:
+                before = queue.number
+        return queue
+
+    def _further(self, journal: JobJournal, machine: str) -> BatchQueue:
+        """Follow the next facts, as many as a state is stored after; a queue that is new begins with them."""
         queue = self._queues.pop(machine, None)
-        with reading(self._path) as connection:
-            if queue is None:
-                queue = self._begun(connection, machine)
-            self._unfollowed.add(machine)
-            while queue.number - self._kept[machine] >= FACTS_A_STATE or _follow(connection, queue):
-                self._keep(connection, queue)
-            self._unfollowed.remove(machine)
+        whole = machine in self._unfollowed
+        self._unfollowed.add(machine)
+        if queue is None:
+            queue = self._begun(journal, machine, whole=whole)
+        else:
+            following = journal.entries_after(machine, queue.number)
+            queue.follow(islice(following, FACTS_A_STATE))
+        self._unfollowed.remove(machine)
         self._queues[machine] = queue
         return queue
 
-    def _begun(self, connection: sqlite3.Connection, machine: str) -> BatchQueue:
-        known = load_state(self._path, connection, machine)
-        self._kept[machine] = known.number if known is not None else 0
+    def _begun(self, journal: JobJournal, machine: str, *, whole: bool) -> BatchQueue:
+        def entries(number: int) -> Iterator[JournalEntry]:
+            return islice(journal.entries_after(machine, number), None if whole else FACTS_A_STATE)
+
+        known = None if whole else usable_state(journal, machine)
         make = partial(replayed, machine, None, 0, scheduler_type=FollowingScheduler)
-        if machine in self._unfollowed:
-            return make(partial(entries_after, connection, machine))
-        return make(
-            lambda number: islice(entries_after(connection, machine, number), FACTS_A_STATE),
-            known=known,
-        )
-
-    def _keep(self, connection: sqlite3.Connection, queue: BatchQueue) -> None:
-        """Keep the state; if that cannot be, it is tried again when as many facts have come."""
-        self._kept[queue.name] = queue.number
-        try:
-            save_state(self._path, connection, queue.name, queue.state)
-        except (OSError, InvalidInput) as error:
-            self._unkept = f"the state of the queue cannot be kept: {error}"
-        else:
-            self._unkept = ""
-
-
-def _follow(connection: sqlite3.Connection, queue: BatchQueue) -> bool:
-    """Follow the next facts; return whether there may be more."""
-    before = queue.number
-    queue.follow(islice(entries_after(connection, queue.name, before), FACTS_A_STATE))
-    return queue.number - before == FACTS_A_STATE
+        return make(entries, known=known)
 
 
 def _gaps(found: Iterable[Vacancy], now: int, ending_s: int) -> Iterator[NodeGap]:
@@ -157,7 +160,7 @@ def _starts(scheduler: FollowingScheduler, now: int) -> dict[int, PredictedStart
     }  # fmt: skip
 
 
-_ENCODER: Final = msgspec.json.Encoder()
+_ENCODER: Final = msgspec.msgpack.Encoder()
 _SPANS: Final = msgspec.json.Decoder(tuple[Span, ...])
 
 
@@ -173,5 +176,17 @@ def _answered(follower: JournalFollower, asked: bytes) -> bytes:
     return _ENCODER.encode(answer)
 
 
+def _journals(arguments: Sequence[str]) -> Callable[[], AbstractContextManager[JobJournal]]:
+    """Return what reads the journals; each kind of store is imported only where it is used."""
+    if arguments:
+        from kalends.batch.journal.sqlite.job_journal import job_journal_at
+
+        return partial(job_journal_at, Path(arguments[0]))
+    from kalends.batch.journal.postgres.job_journal import job_journal_in
+    from kalends.stores.postgres.address import Address
+
+    return partial(job_journal_in, Address(os.environ[STORE_URL]))
+
+
 if __name__ == "__main__":
-    answer_all(partial(_answered, JournalFollower(Path(sys.argv[1]))))
+    answer_all(partial(_answered, JournalFollower(_journals(sys.argv[1:]))))

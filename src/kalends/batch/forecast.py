@@ -11,14 +11,15 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, get_args
 
 import msgspec
 
-from kalends.batch.follower import Foreseen, Question, Span
+from kalends.batch.follower import STORE_URL, Foreseen, Question, Span
+from kalends.batch.journal.contract import StoredState
 from kalends.core.errors import Unavailable
 from kalends.serving.answering_child import AnsweringChild
+from kalends.serving.configuration import StorePlace
 from kalends.serving.logs import Logger
 
 REST: Final = 4.0
@@ -40,10 +41,12 @@ class _Asked:
 
 
 class Forecaster:
-    """Predictions for all queues of a site, whose facts are in the store at `path`."""
+    """Predictions for all queues of a site, whose facts are in `store`."""
 
-    def __init__(self, path: Path, machines: Iterable[str], logger: Logger) -> None:
-        self._follower = AnsweringChild("kalends.batch.follower", str(path))
+    def __init__(self, store: StorePlace, machines: Iterable[str], logger: Logger) -> None:
+        arguments = [str(store.path)] if store.path is not None else []
+        environment = {STORE_URL: store.url} if store.url else {}
+        self._follower = AnsweringChild("kalends.batch.follower", *arguments, **environment)
         self._logger = logger
         self._asked = {
             (question, machine): _Asked() for machine in machines for question in get_args(Question)
@@ -96,17 +99,17 @@ class Forecaster:
             raise _later("the cost of a start is not known at present")
         return said
 
-    async def keep_state(self, machine: str) -> int:
-        """Have the state of a queue kept; return up to which fact it is, 0 if it cannot be at present."""
+    async def state(self, machine: str) -> StoredState | None:
+        """Return a state of a queue that is to be stored; None if there is none at present."""
         said = Foreseen()
         try:
             async with self._turn:
                 said = await self._answer(f"state {machine}")
             if said.error:
-                self._logger.warning("state_not_kept", machine=machine, detail=said.error)
+                self._logger.warning("state_not_made", machine=machine, detail=said.error)
         except FAILURES as error:
             self._lost(machine, error)
-        return said.known
+        return said.state
 
     async def _ask(self, question: Question, machine: str, asked: _Asked) -> None:
         began_s = _now_s()
@@ -131,7 +134,7 @@ class Forecaster:
         return _DECODER.decode(await self._follower.answer(question.encode(), ANSWER_S_MAX))
 
 
-_DECODER: Final = msgspec.json.Decoder(Foreseen)
+_DECODER: Final = msgspec.msgpack.Decoder(Foreseen)
 
 
 def _now_s() -> float:

@@ -7,7 +7,7 @@ as that one has. And a job that the copy knows as waiting may have run since.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.batch.queue.facts import SeenAttempts
 from kalends.batch.queue.queue import BatchQueue
@@ -23,6 +23,7 @@ class Forgotten(NamedTuple):
     first_free: int
     later: tuple[SeenAttempts, ...] = ()
     """For jobs that the store knows: the attempts made since the last one that it knows of."""
+    why: str = "are missing in the store, because it is older than they are"
 
     @property
     def alarm(self) -> str:
@@ -31,31 +32,37 @@ class Forgotten(NamedTuple):
             return ""
         numbers = sorted({job_of(name) for name in self.alive})
         listed = ", ".join(map(str, numbers[:10])) + (" ..." if len(numbers) > 10 else "")
-        return (
-            f"jobs ran that are missing in the store, because it is older than they are: {listed}. "
-            "They are being ended"
-        )
+        return f"jobs ran that {self.why}: {listed}. They are being ended"
 
     def tell(self, queue: BatchQueue, now: int) -> None:
         """Tell the queue what it must not do again."""
         queue.attempts_seen(self.later, now)
 
 
-def find_forgotten(launcher: Launcher, queue: BatchQueue) -> Forgotten:
-    """Look for such attempts; raises `Unavailable` where the folder cannot be read."""
+GIVEN_UP: Final = "were given up with this host, before the machine came back to it"
+
+
+def find_forgotten(launcher: Launcher, queue: BatchQueue, *, moved: bool = False) -> Forgotten:
+    """Look for such attempts; raises `Unavailable` where the folder cannot be read.
+
+    If the machine has `moved` here from another host, all that the folder has is of an earlier time.
+    """
     jobs, first_free = queue.flow.table.jobs, queue.next_number
     alive: list[str] = []
     later: dict[int, SeenAttempts] = {}
-    for name in launcher.attempts_from(min(jobs, default=first_free)):
+    for name in launcher.attempts_from(1 if moved else min(jobs, default=first_free)):
         number, attempt = job_of(name), attempt_of(name)
         first_free = max(first_free, number + 1)
-        if number < queue.next_number and (number not in jobs or attempt <= jobs[number].attempt):
+        known = number < queue.next_number
+        known = known and (number not in jobs or attempt <= jobs[number].attempt)
+        if known and not moved:
             continue
         state = launcher.look(name).state
         if state not in (State.ENDED, State.VOID):
             alive.append(name)
-        if number in jobs:
+        if number in jobs and not known:
             begun = state not in (State.VOID, State.UNDECIDED)
             begun = begun or (number in later and later[number].begun)
             later[number] = SeenAttempts(number, attempt, begun)
-    return Forgotten(tuple(alive), first_free, tuple(later.values()))
+    found = Forgotten(tuple(alive), first_free, tuple(later.values()))
+    return found._replace(why=GIVEN_UP) if moved else found

@@ -35,8 +35,12 @@ def job_notifier(
     secret: bytes | None = None
     if rules is not None and rules.webhook_key is not None:
         secret = owners_secret(rules.webhook_key, "site.notices.webhook_key")
+
+    async def secret_of(delivery: Delivery) -> bytes | None:
+        return secret
+
     return Notifier(
-        rules, secret_of=lambda delivery: secret,
+        rules, secret_of=secret_of,
         hourly_max=rules.hourly_max if rules is not None else OutboxTerms().hourly_max,
         now_s=now_s, chance=chance, reported=reported, logger=logger, metrics=metrics,
     )  # fmt: skip

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from kalends.batch.journal.job_history import StoreReader
-from kalends.batch.journal.job_journal import over_one
+from kalends.batch.journal.contract import JobHistory
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.kept_file import cut_line
@@ -66,7 +65,7 @@ class OutputReader:
     """Output of the jobs of one machine. `queue` is the queue of the present life of the site."""
 
     queue: Callable[[], BatchQueue]
-    history: StoreReader
+    history: JobHistory
     outputs: Outputs
 
     async def read(
@@ -99,7 +98,7 @@ class OutputReader:
                 number, job.principal.user, job.request, job.index, job.submitted_s, job.attempt,
                 over=False,
             )  # fmt: skip
-        past = await self.history.read(over_one, queue.name, number)
+        past = await self.history.job(queue.name, number)
         if past is None:
             raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
         return Writer(

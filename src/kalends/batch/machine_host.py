@@ -7,8 +7,8 @@ from typing import Protocol, TypeVar
 
 from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.job_watch import JobWatch
-from kalends.batch.journal.job_history import StoreReader
-from kalends.batch.queue.facts import Terms
+from kalends.batch.journal.contract import JobHistory
+from kalends.batch.queue.facts import JobPays, Terms
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.shepherd_line import Attachment
@@ -33,12 +33,16 @@ class Machines(Protocol):
         """The machines whose queues do not work at present, with the reason."""
 
     @property
+    def aside(self) -> Mapping[str, str]:
+        """The machines that are put aside, with the hosts to which they belong."""
+
+    @property
     def terms(self) -> Mapping[str, Terms]:
         """The owner's configuration of each machine."""
 
     @property
-    def history(self) -> StoreReader:
-        """Reader of the jobs that are over."""
+    def history(self) -> JobHistory:
+        """The jobs that are over."""
 
     def visible(self, caller: Caller, machine: str) -> bool:
         """Return whether the owner lets the caller see the machine."""
@@ -53,6 +57,12 @@ class Machines(Protocol):
         """Raise what a booking would raise where the nodes of a job cannot be had for its fixed start.
 
         Raise `NotAllowed` or `InvalidInput` where its user cannot be told of it as asked.
+        """
+
+    def reserve(self, principal: Principal, queue: BatchQueue, job: JobRequest) -> JobPays | None:
+        """Return what pays for `job`, to be reserved with its submission; None: it costs nothing.
+
+        Raises `LimitExceeded` if its account has too little credit, and `NotAllowed` if there is none.
         """
 
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:

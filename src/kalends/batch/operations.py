@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 from msgspec import structs
 
+from kalends.batch.hosts.home_hosts import away
 from kalends.batch.job_changes import JobChange, steps_of_array
 from kalends.batch.job_rights import is_operator, not_yours, owns, sees_all, whose
 from kalends.batch.job_watch import is_news
-from kalends.batch.journal import job_journal
-from kalends.batch.journal.job_journal import Cursor, ReservedTime
+from kalends.batch.journal.contract import Cursor, ReservedTime
 from kalends.batch.machine_host import Machines
 from kalends.batch.plans import gaps_within, plan_of
 from kalends.batch.queue.queue import BatchQueue
@@ -22,7 +22,15 @@ from kalends.batch.queue_breaks import out_of_work
 from kalends.batch.start_prices import machine_delays
 from kalends.batch.submissions import submit_job, submit_many
 from kalends.batch.terminal_sessions import Seat
-from kalends.batch.views import load_of, planned_starts, present, row_of, view_of, view_over
+from kalends.batch.views import (
+    load_aside,
+    load_of,
+    planned_starts,
+    present,
+    row_of,
+    view_of,
+    view_over,
+)
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.job_calls import (
@@ -93,6 +101,9 @@ class JobOperations:
         return await submit_many(self._machines, caller, body)
 
     async def list_jobs(self, caller: Caller, body: c.ListJobs) -> c.Jobs:
+        aside = tuple(self._aside(caller, body.machine))
+        if aside and body.machine:
+            return c.Jobs(jobs=(), machines=aside)
         names = [body.machine] if body.machine else list(self._machines.queues)
         queues = [
             self._queue(caller, name)
@@ -100,7 +111,7 @@ class JobOperations:
             if body.machine or self._machines.visible(caller, name)
         ]
         now = self._machines.now_s()
-        loads = tuple(map(self._load, queues))
+        loads = (*map(self._load, queues), *aside)
         if body.state == "over":
             views = await self._over(caller, queues, body)
         else:
@@ -217,9 +228,9 @@ class JobOperations:
         self._queue(caller, body.machine)
         user = whose(caller, everyone=body.everyone)
         asked = (body.machine, user, body.start, body.end)
-        read = self._machines.history.read
-        rows = await read(job_journal.use_between, *asked)
-        reserved = await read(job_journal.reserved_between, *asked)
+        history = self._machines.history
+        rows = await history.use(*asked)
+        reserved = await history.reserved_use(*asked)
         return c.UsageView(
             machine=body.machine, start=body.start, end=body.end,
             rows=tuple(c.UsageRow(**row._asdict()) for row in rows),
@@ -230,17 +241,16 @@ class JobOperations:
         """A page of the jobs that are over; what is durable is told."""
         queue = self._queue(caller, body.machine)
         user = whose(caller, everyone=body.everyone)
-        read = self._machines.history.read
-        found = await read(
-            job_journal.over_between, body.machine, user, body.by, body.start, body.end,
+        history = self._machines.history
+        found = await history.jobs(
+            body.machine, user, body.by, body.start, body.end,
             Cursor(body.after_s, body.after_job), body.count + 1,
         )  # fmt: skip
         reserved: Sequence[ReservedTime] = ()
         if body.by == "ran" and not body.after_job:
-            reserved = await read(
-                job_journal.reserved_after, body.machine, body.start,
-                before_s=body.end, user=user, count=LISTING_MAX,
-            )  # fmt: skip
+            reserved = await history.reserved(
+                body.machine, user, body.start, LISTING_MAX, end=body.end
+            )
         shown = found[: body.count]
         terms, last = queue.flow.terms, shown[-1] if shown else None
         at = (last.submitted if body.by == "submitted" else last.over) if last is not None else 0
@@ -301,10 +311,14 @@ class JobOperations:
 
     async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
         queue = self._deciding(caller, body.machine)
+        if body.until and body.what != "drain":
+            raise InvalidInput(
+                "only a drain has an end", where="until", remedy="leave it out, or drain the nodes"
+            )
 
         def step(queue: BatchQueue, now: int) -> None:
             if body.what == "drain":
-                queue.drain(body.nodes, body.detail, now)
+                queue.drain(body.nodes, body.detail, now, body.until)
             elif body.what == "fail":
                 queue.fail(body.nodes, body.detail, now)
             else:
@@ -344,7 +358,16 @@ class JobOperations:
     def _load(self, queue: BatchQueue) -> c.MachineLoad:
         return load_of(queue, self._machines.now_s(), self._machines.left_free(queue.name))
 
+    def _aside(self, caller: Caller, machine: str) -> Iterator[c.MachineLoad]:
+        """Yield `machine`, or ("") all, if put aside: their jobs are not known here."""
+        for name, host in self._machines.aside.items():
+            if machine in ("", name) and self._machines.visible(caller, name):
+                yield load_aside(name, self._machines.terms[name], host)
+
     def _queue(self, caller: Caller, machine: str) -> BatchQueue:
+        aside = self._machines.aside.get(machine)
+        if aside is not None and self._machines.visible(caller, machine):
+            raise away(machine, aside)
         if machine in self._machines.disabled and self._machines.visible(caller, machine):
             raise out_of_work(machine)
         queue = self._machines.queues.get(machine)
@@ -379,7 +402,7 @@ class JobOperations:
             said = self._machines.words(queue.name, job) if whole else ""
             return structs.replace(view, reasons=(said, *view.reasons)) if said else view
         await self._machines.settled()
-        over = await self._machines.history.read(job_journal.over_one, queue.name, number)
+        over = await self._machines.history.job(queue.name, number)
         if over is None and number in queue.flow.table.past:
             raise Unavailable(
                 "the end of the job is being stored", remedy="ask again", retry_after_s=0.1
@@ -403,8 +426,8 @@ class JobOperations:
         user = "" if body.everyone else caller.principal.user
         found: list[c.JobView] = []
         for queue in queues:
-            newest = await self._machines.history.read(
-                job_journal.over_newest, queue.name, user, body.before, body.count + 1
+            newest = await self._machines.history.newest(
+                queue.name, user, body.before, body.count + 1
             )
             found += [view_over(job, whole=sees_all(caller, job.user)) for job in newest]
         return found

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from kalends.batch.journal.job_journal import ReservedTime
+from kalends.batch.journal.contract import ReservedTime
 from kalends.calendars.bookings import Booking
 
 

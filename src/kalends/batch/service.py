@@ -14,12 +14,13 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
 from msgspec import structs
 
 from kalends.batch.job_notices import JobNotices
-from kalends.batch.journal.job_journal import JobEntries, JobOver, ReservedTime
+from kalends.batch.journal.contract import JobEntries, JobOver, ReservedTime, StoredHost
 from kalends.batch.planned_pieces import planned_pieces
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied, QueueEffects
@@ -43,7 +44,8 @@ LOOK_EVERY_S: Final = 15.0
 AHEAD_S_MAX: Final = 60
 """More than NTP corrects in one step after hours without a network."""
 
-Operation = JobEntries | JobOver | ReservedTime | Delivery
+Operation = JobEntries | JobOver | ReservedTime | StoredHost | Delivery
+Step = Callable[[BatchQueue, int], object]
 
 
 class SiteLedger(Protocol):
@@ -80,6 +82,12 @@ class SiteLedger(Protocol):
 
     def changed(self, request: str) -> Sequence[str]:
         """Return the requests that this one has changed, the last one first."""
+
+    def steps(self, queue: BatchQueue, job: BatchJob) -> Sequence[tuple[int, int, int]]:
+        """Return the prices of a job that has just got its nodes, until its limit, for `JobPriced`."""
+
+    def charge(self, machine: str, job: BatchJob) -> None:
+        """Charge a job that is over, once; it is stored before its end."""
 
 
 class QueueService:
@@ -137,14 +145,22 @@ class QueueService:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def begin(self) -> None:
-        """Book what runs, take the claims of the calendar, and look after everything that was begun."""
+    def begin(self, moved: Mapping[str, tuple[Step, StoredHost]] = MappingProxyType({})) -> None:
+        """Book what runs, take the claims of the calendar, and look after everything that was begun.
+
+        Machines that have `moved` to another host begin with a step instead, which is stored with the host.
+        """
         for name, queue in self.queues.items():
             self._claims[name] = queue.flow.claims()
             self._unplaced[name] = queue.flow.room.unplaced()
             with self._believed(name):
-                queue.recover()
-                self._carry_out(queue)
+                if name in moved:
+                    step, host = moved[name]
+                    step(queue, self.now_s())
+                    self._carry_out(queue, (host,))
+                else:
+                    queue.recover()
+                    self._carry_out(queue)
                 self._book(queue, ())
                 self._claims_moved(name, {*self._claims[name], *self._ledger.bookings(name)})
         self._keep_time()
@@ -257,11 +273,17 @@ class QueueService:
             return claim
         return structs.replace(claim, reservation=reservation, request=request)
 
-    def _carry_out(self, queue: BatchQueue) -> None:
+    def _carry_out(self, queue: BatchQueue, also: Sequence[Operation] = ()) -> None:
+        """Store the facts of a step, and `also` these, all or nothing; then do what follows."""
         self._tell_fault(queue)
         self._compare_clocks(queue)
+        while queue.flow.unpriced:
+            job = queue.flow.table.jobs[next(iter(queue.flow.unpriced))]
+            queue.record(
+                f.JobPriced(job.number, tuple(self._ledger.steps(queue, job))), queue.last_s
+            )
         effects = queue.take_effects()
-        if not effects:
+        if not (effects or also):
             return
         for booking in effects.unplaced:
             self._unplaced[queue.name].add(booking)
@@ -269,13 +291,15 @@ class QueueService:
         deliveries = self._notices.post(queue.name, effects.milestones, self.now_s())
         over = [job for job in effects.over if not job.offered]
         for job in over:
+            if job.charge:
+                self._ledger.charge(queue.name, job)
             for hear in self._over:
                 hear(queue.name, job)
-        operations: list[Operation] = [over_of(queue.name, job) for job in over]
+        operations: list[Operation] = [*also, *(over_of(queue.name, job) for job in over)]
         operations += deliveries
         if effects.entries:
             operations.append(JobEntries(queue.name, tuple(effects.entries)))
-        if are_soft(effects):
+        if are_soft(effects) and not also:
             self._ledger.store_later(operations)
         elif operations or effects.actions:
             actions = tuple(effects.actions)

@@ -22,7 +22,8 @@ def submit_job(
     known = queue.flow.table.submitted_before(caller.principal.user, key, job)
     if known is None:
         machines.check_submission(caller, job)
-    return queue.submit(caller.principal, job, key, now)
+    pays = machines.reserve(caller.principal, queue, job) if known is None else None
+    return queue.submit(caller.principal, job, key, now, pays)
 
 
 async def submit_many(machines: Machines, caller: Caller, body: SubmitJobs) -> SubmittedJobs:

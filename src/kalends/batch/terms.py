@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import structs
+
 from kalends.batch.queue.facts import FairShares, JobLimits, Terms
 from kalends.core.errors import InvalidInput
 from kalends.machines.spec import machine_from
@@ -24,6 +26,8 @@ def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
             resource = resources[machine.resource]
             system = configuration.advisory_system(resource)
             terms = terms_of(machine, resource.capacity, system.name if system else "")
+            if configuration.has_ledger(resource):
+                terms = structs.replace(terms, tariff={}, reserved_credits=0)
         except InvalidInput as error:
             where = f"site.machines[{number}].{error.where}"
             raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error

@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import structs
 
 from kalends.batch.job_rights import owns, sees_all
-from kalends.batch.journal.job_journal import JobOver
-from kalends.batch.queue.facts import Reason
+from kalends.batch.journal.contract import JobOver
+from kalends.batch.queue.facts import Reason, Terms
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.wait_reasons import WaitReasons
@@ -17,6 +17,7 @@ from kalends.contract.history_calls import HistoryRow
 from kalends.contract.job_calls import JobView, MachineLoad, NodesOut, PredictedStart
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
+from kalends.machines.spec import machine_from
 from kalends.scheduling.policy import promised_start
 from kalends.serving.auth.callers import Caller
 
@@ -60,6 +61,8 @@ def view_of(
     )  # fmt: skip
     if runs(queue, job):
         view = structs.replace(view, started=job.started_s, stood_s=job.stood_until(now))
+    if whole and job.pays is not None:
+        view = structs.replace(view, payer=job.pays.account, cost_max=job.pays.most)
     if whole and job.refused:
         view = structs.replace(view, refused=job.refused, refused_at=job.refused_s)
     if queue.flow.terms.handed_to:
@@ -187,12 +190,25 @@ def load_of(queue: BatchQueue, now: int, left_free: int | None = None) -> Machin
     )
 
 
+def load_aside(machine: str, terms: Terms, host: str) -> MachineLoad:
+    """Return a machine that is put aside, because it belongs to another host."""
+    nodes = machine_from(terms.machine).nodes
+    return MachineLoad(
+        machine=machine, description=terms.machine, nodes=nodes, free=0, out=0, reserved=0,
+        policy=terms.policy, waiting=0, running=0, aside=host,
+    )  # fmt: skip
+
+
 def _out_reasons(queue: BatchQueue) -> tuple[NodesOut, ...]:
-    by_reason: dict[str, list[int]] = {}
+    told: dict[tuple[str, int], list[int]] = {}
     for node, reason in sorted(queue.flow.room.out_reasons.items()):
-        if reason:
-            by_reason.setdefault(reason, []).append(node)
-    return tuple(NodesOut(nodes=tuple(each), reason=reason) for reason, each in by_reason.items())
+        until_s = queue.flow.room.back.get(node, 0)
+        if reason or until_s:
+            told.setdefault((reason, until_s), []).append(node)
+    return tuple(
+        NodesOut(nodes=tuple(nodes), reason=reason, until=until_s)
+        for (reason, until_s), nodes in told.items()
+    )
 
 
 def _asked(machine: str, number: int, user: str, request: JobRequest, whole: bool) -> JobView:

@@ -26,8 +26,10 @@ from kalends.broker.coordination.record.decision_record import (
     Ask,
     Assemble,
     Commit,
+    CommitSeries,
     Examine,
     GiveUp,
+    Operation,
     Permit,
     Read,
     Registered,
@@ -39,9 +41,9 @@ from kalends.broker.desk.tickets import Tickets
 from kalends.broker.metrics import Measures
 from kalends.broker.reconciliation.recognition import Live, mark_for
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.register.broker_store import Result, Write
+from kalends.broker.register.writes import Result, Write
 from kalends.broker.replica import store_errors
-from kalends.broker.replica.replica import STUCK_S, Incarnation, Replica
+from kalends.broker.replica.replica import Incarnation, Replica
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.broker.sites.inquiries import Inquiries
 from kalends.broker.sites.site_link import SiteLink
@@ -177,7 +179,7 @@ class EffectRunner:
             self._quiet.set()
 
     def _write(self, current: Incarnation, operations: list[Write]) -> None:
-        if any(isinstance(each, Commit) for each in operations):
+        if any(isinstance(each, Commit | CommitSeries) for each in operations):
             # A commit rests on what sites have said: the register knows how far they were then.
             operations = [*self._memories.to_store(), *operations]
         if operations:
@@ -275,7 +277,7 @@ class EffectRunner:
             if result.unreadable is not None:
                 self._tell_unreadable((result.unreadable,))
         self.carry_out()
-        if any(isinstance(each.operation, Telling) and each.operation.notices for each in mine):
+        if any(_brings_notices(each.operation) for each in mine):
             self._noticed()
         for result in mine:
             if not isinstance(result.operation, Ask | Permit | Assemble | GiveUp):
@@ -296,8 +298,7 @@ class EffectRunner:
         current = self._replica.current
         if current is None or current.store.writer.idle:
             return
-        if (stuck_s := self._replica.stuck_s) >= STUCK_S:
-            why = store_errors.stuck(stuck_s)
+        if why := self._replica.stuck():
             self.give_up_waiting(why.detail, why, patient=self._patient())
         self._watch_store()
 
@@ -349,3 +350,9 @@ class EffectRunner:
         except TimeoutError:
             return False
         return True
+
+
+def _brings_notices(operation: Operation) -> bool:
+    if isinstance(operation, CommitSeries):
+        return any(each.notices for each in operation.commits)
+    return isinstance(operation, Telling) and bool(operation.notices)

@@ -10,7 +10,7 @@ from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.group_commit import Committed
+from kalends.stores.group_commit import Committed
 
 BATCH_BUCKETS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 20_000)
 
@@ -45,9 +45,16 @@ class Measures:
         phases = metrics.gauge("kalends_cases", "Open requests, by phase.", ("phase",))
         for phase in get_args(Phase):
             phases.labels(phase).set_function(partial(_count, cases, phase))
-        up = metrics.gauge("kalends_site_up", "1 while the site is connected.", ("site",))
-        for site in directory.sites:
-            up.labels(site).set_function(partial(_is_up, directory, site))
+        self._up = metrics.gauge(
+            "kalends_site_up",
+            "1 while the site is connected, or only this broker's own store is why it is not.",
+            ("site",),
+        )
+        self._directory = directory
+
+    def watch_site(self, site: str) -> None:
+        """Show from now on whether `site` is connected."""
+        self._up.labels(site).set_function(partial(_is_up, self._directory, site))
 
     def committed(self, committed: Committed) -> None:
         self._batch.observe(committed.operations)
@@ -59,4 +66,5 @@ def _count(cases: Callable[[], Mapping[str, Transaction]], phase: Phase) -> floa
 
 
 def _is_up(directory: Directory, site: str) -> float:
-    return float(directory.is_up(site))
+    entry = directory.sites.get(site)
+    return float(entry is not None and (entry.up or entry.cut_off))

@@ -20,6 +20,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.coordination.trust.version_refusals import refused_for
+from kalends.broker.coordination.user_calls import DRAINED
 from kalends.broker.coordination.wings import Ground, Wing
 from kalends.broker.desk.event_ring import EventRing
 from kalends.broker.desk.notice_delivery import NoticeDelivery
@@ -29,19 +30,12 @@ from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.register import lives, script_table
-from kalends.broker.register.broker_store import (
-    BrokerStore,
-    LeaseRenewal,
-    Resign,
-    Result,
-    Retire,
-    Write,
-)
+from kalends.broker.register.contract import Register
+from kalends.broker.register.writes import LeaseRenewal, Resign, Result, Retire, Write
 from kalends.broker.replica import store_errors
 from kalends.broker.replica.heartbeat import Heartbeat
 from kalends.broker.replica.leases import CLOCK_AHEAD, LEASE_MS, Leases
-from kalends.broker.replica.replica import STUCK_S, Incarnation, Replica
+from kalends.broker.replica.replica import Incarnation, Replica
 from kalends.broker.searches.site_queries import FIRST_QUERY_ID, SiteQueries
 from kalends.broker.sites.comparisons import Comparisons
 from kalends.broker.sites.inquiries import Inquiries
@@ -50,6 +44,7 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.contract.versions import ServerVersion
 from kalends.core.clock import LogicalClock
+from kalends.core.errors import Unavailable
 from kalends.core.features import Feature
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
@@ -59,15 +54,12 @@ from kalends.serving.clocks import moment
 from kalends.serving.configuration import BrokerNotices
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.group_commit import StoreFailed
 
 T = TypeVar("T")
 
 RESIGN_S_MAX: Final = 2.0
 """At a stop the lease is given back if the store takes that; else it runs out by itself."""
-
-SOURCES_MAX: Final = 256
-"""Scripts that are at hand without a look into the store: at most 8 MiB."""
 
 
 class ServiceWing(Protocol):
@@ -78,11 +70,14 @@ class ServiceWing(Protocol):
 
     def machine(self, ground: Ground) -> Wing: ...
 
-    def begun(self, coordinator: Coordinator, store: BrokerStore) -> None:
-        """An incarnation begins."""
+    async def begun(self, coordinator: Coordinator, store: Register) -> None:
+        """An incarnation begins; raises `Unavailable`."""
 
-    def beat(self, current: Incarnation, now: Moment) -> None:
-        """The lease is renewed, and the register has forgotten nothing."""
+    async def beat(self, current: Incarnation, now: Moment) -> Callable[[Moment], object]:
+        """The lease is renewed, and the register has forgotten nothing.
+
+        Returns what is to be done about that if the incarnation still lasts; raises `Unavailable`.
+        """
 
 
 class BrokerService:
@@ -97,7 +92,7 @@ class BrokerService:
         *,
         replica: str,
         coords: tuple[str, ...],
-        open_store: Callable[[], Coroutine[None, None, BrokerStore]],
+        open_store: Callable[[], Coroutine[None, None, Register]],
         directory: Directory,
         open_per_user_max: int,
         wings: Sequence[ServiceWing] = (),
@@ -121,14 +116,14 @@ class BrokerService:
         self.tickets = Tickets()
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.memories = Memories()
-        self.draining = False
+        self.drained_until_s = 0
         self.replica = Replica(logger, self._incarnation_failed, moment)
         self._coords = coords
         self._replica_name = replica
         self._open_store = open_store
         self._open_per_user_max = open_per_user_max
         self._wings = wings
-        self._sources: dict[str, str] = {}
+        self._beating: asyncio.Task[None] | None = None
         self.notices = NoticeDelivery(
             notices, self.replica, self.leases, alarms.report, logger=logger, metrics=metrics
         )
@@ -161,11 +156,14 @@ class BrokerService:
     async def stop(self, wait_s: float) -> None:
         """Finish what is open within `wait_s`, give the lease back, and close the store."""
         if self.replica.current is not None:
-            self.replica.coordinator.calls.draining = True
+            self.replica.coordinator.calls.drained_until_s = DRAINED
             if not await self.runner.wait_until_quiet(wait_s):
                 self.logger.warning("stopped_with_open_requests", count=len(self.cases))
         self.runner.stop_watching()
         await self.heartbeat.stop()
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
         self.runner.stop_timer()
         await self.notices.close()
         current = self.replica.end()
@@ -182,23 +180,8 @@ class BrokerService:
 
     async def _begin(self) -> None:
         store = await self._open_store()
-        owner = f"{self._replica_name}:{store.epoch}"
-        name = secrets.token_hex(16)
         try:
-            bound = store.read(lives.clock_bound)
-            now = self.moment()
-            bound = max(bound, self.logical_clock.value)
-            self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
-            begins = (Retire(self._replica_name, owner), self._lease(owner, now), Live(name, 0))
-            await store.writer.run(begins)
-            self.leases.look(store.read(lives.beats), now.monotonic_ms)
-            recognition = Recognition(
-                store.secret,
-                self.directory.sites,
-                lambda life: store.read(lives.position_of, life),
-                put_back=store.read(lives.is_put_back),
-                monotonic_ms=now.monotonic_ms,
-            )
+            current = await self._incarnation(store)
         except BaseException:
             # Also when this is cancelled: whoever opens a store that does not begin closes it.
             await store.close()
@@ -207,6 +190,33 @@ class BrokerService:
         self.heartbeat.incarnation_begins()
         if not self.events.last:
             self.events.last = self.logical_clock.value
+        current.coordinator.calls.drained_until_s = self.drained_until_s
+        self.replica.begin(current)
+        for link in self.links.values():
+            link.resume()
+        self.logger.info("broker_begins", owner=current.coordinator.identity.owner)
+
+    async def _incarnation(self, store: Register) -> Incarnation:
+        """Return the next incarnation, with a lease, before it is put to use."""
+        owner = f"{self._replica_name}:{store.epoch}"
+        name = secrets.token_hex(16)
+        # The start before may have given out stamps until it was retired: the bound is read after that.
+        await store.writer.run((Retire(self._replica_name, owner), Live(name, 0)))
+        bound = max((await store.look()).clock_bound, self.logical_clock.value)
+        now = self.moment()
+        self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
+        await store.writer.run((self._lease(owner, now),))
+        asked_ms = self.moment().monotonic_ms
+        outlook = await store.look()
+        now = self.moment()
+        self.leases.look(outlook.beats, asked_ms, now.monotonic_ms)
+        recognition = Recognition(
+            store.secret,
+            self.directory.sites,
+            put_back=outlook.put_back,
+            promoted=store.promoted,
+            monotonic_ms=now.monotonic_ms,
+        )
         coordinator = Coordinator(
             Identity(self._replica_name, owner, self._coords, store.secret),
             self.directory,
@@ -215,38 +225,48 @@ class BrokerService:
             jitter=random.random,
             open_per_user_max=self._open_per_user_max,
             owner_alive=self.leases.alive,
-            scripts=lambda script: (
-                self._sources.get(script) or store.read(script_table.source_of, script)
-            ),
             certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
             wings=[wing.machine for wing in self._wings],
         )
         for wing in self._wings:
-            wing.begun(coordinator, store)
-        coordinator.calls.draining = self.draining
-        self.replica.begin(Incarnation(name, store, coordinator, recognition))
-        self.logger.info("broker_begins", owner=owner)
+            await wing.begun(coordinator, store)
+        return Incarnation(name, store, coordinator, recognition)
 
     def _lease(self, owner: str, now: Moment) -> LeaseRenewal:
         ahead = max(self.logical_clock.value, now.wall_ms) + CLOCK_AHEAD
         return LeaseRenewal(owner, ahead)
 
     def _incarnation_failed(self) -> None:
-        """Answer all waiting callers, reopen the links, and let the heartbeat begin the next incarnation."""
+        """Answer all waiting callers, close the links, and let the heartbeat begin the next incarnation."""
         self.runner.fail()
         self.notices.end_life()
         for link in self.links.values():
-            link.drop()
+            link.pause()
         self.heartbeat.wake()
 
     def _beaten(self) -> None:
         self.comparisons.beat()
-        current = self.replica.current
-        if current is not None and current.recognition.is_certain(self.moment().monotonic_ms):
-            for wing in self._wings:
-                self.step(partial(wing.beat, current, self.moment()))
+        # Wings may look through much of the register: no lease waits for that.
+        if self._beating is None or self._beating.done():
+            self._beating = asyncio.create_task(self._beat_wings())
         self.notices.beat()
         self.stir()
+
+    async def _beat_wings(self) -> None:
+        current = self.replica.current
+        if current is None or not current.recognition.has_listened(self.moment().monotonic_ms):
+            return
+        try:
+            for wing in self._wings:
+                act = await wing.beat(current, self.moment())
+                self.replica.check_still(current)
+                self.step(partial(act, self.moment()))
+        except Unavailable as error:
+            self.logger.warning("wing_not_beaten", reason=str(error))
+        except Exception as error:
+            # The boundary of one look: the next beat brings another.
+            self.logger.error("wing_failed", exc_info=error)
+            self.alarms.tell(f"a part of the broker failed at a beat: {error!r}")
 
     # For the calls of users
 
@@ -256,7 +276,7 @@ class BrokerService:
         return self.replica.coordinator
 
     @property
-    def store(self) -> BrokerStore:
+    def store(self) -> Register:
         """Raises `Unavailable` while the store cannot be used."""
         return self.replica.store
 
@@ -268,8 +288,8 @@ class BrokerService:
         """Return why this replica cannot do its work, or ""."""
         if self.replica.failure:
             return self.replica.failure
-        if (stuck_s := self.replica.stuck_s) >= STUCK_S:
-            return store_errors.stuck(stuck_s).detail
+        if stuck := self.replica.stuck():
+            return stuck.detail
         current = self.replica.current
         if current is not None and (unsettled := current.recognition.unsettled()):
             return f"{store_errors.put_back().detail}; not compared yet: {', '.join(unsettled)}"
@@ -278,16 +298,14 @@ class BrokerService:
             return f"the lease of this replica was not renewed for {silent_s:.0f} s"
         return ""
 
-    def drain(self, on: bool) -> None:
-        """Take no new requests, or take them again; until the next start."""
-        self.coordinator.calls.draining = self.draining = on
+    def drain(self, until_s: int) -> None:
+        """Take no new requests until then, or the next start; 0: take them again."""
+        self.coordinator.calls.drained_until_s = self.drained_until_s = until_s
 
-    def remember_source(self, script: str, source: str) -> None:
-        """Keep `source` at hand for the request that is about to use it, and for the next ones."""
-        self._sources.pop(script, None)
-        self._sources[script] = source
-        if len(self._sources) > SOURCES_MAX:
-            del self._sources[next(iter(self._sources))]
+    @property
+    def drained_until(self) -> int:
+        """Return the end of the drain that holds now (seconds UTC; `DRAINED`: it has none); 0: none holds."""
+        return self.drained_until_s if self.moment().wall_s < self.drained_until_s else 0
 
     async def settle(self) -> None:
         """Return when everything up to now is durable; raises `Unavailable` and `OutcomeUnknown`."""
@@ -305,24 +323,34 @@ class BrokerService:
 
     # Links (`kalends.broker.sites.site_link.LinkUser`)
 
-    def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
-        """Handle messages of a site; drop those that belong to no request."""
+    async def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
+        """Handle messages of a site; drop those that belong to no request.
+
+        What the register has to say to a message is asked before the next one is looked at.
+        """
         now = self.moment()
         for message in messages:
-            if isinstance(message, m.Hello) and message.site != site:
-                self._complain(site, "says that it is another site", now)
-            elif isinstance(message, m.View) and message.query_id >= FIRST_QUERY_ID:
-                if complaint := self.site_queries.answered(site, message):
-                    self._complain(site, complaint, now)
-            elif isinstance(message, m.Known):
-                self.comparisons.known(site, message, now)
+            if isinstance(message, m.Known):
+                await self.comparisons.known(site, message)
+                now = self.moment()
             elif isinstance(message, m.Compared | m.Relocked):
-                self.comparisons.compared(site, message, now)
+                await self.comparisons.compared(site, message)
                 self.stir()
-            elif self.replica.current is not None:
-                self._take(self.replica.current.coordinator, site, message, now)
-            elif isinstance(message, m.Hello):
-                self.directory.greet(message)
+                now = self.moment()
+            else:
+                self._hear(site, message, now)
+
+    def _hear(self, site: str, message: m.Message, now: Moment) -> None:
+        """Handle a message that nothing has to be read for."""
+        if isinstance(message, m.Hello) and message.site != site:
+            self._complain(site, "says that it is another site", now)
+        elif isinstance(message, m.View) and message.query_id >= FIRST_QUERY_ID:
+            if complaint := self.site_queries.answered(site, message):
+                self._complain(site, complaint, now)
+        elif self.replica.current is not None:
+            self._take(self.replica.current.coordinator, site, message, now)
+        elif isinstance(message, m.Hello):
+            self.directory.greet(message)
 
     def _take(self, coordinator: Coordinator, site: str, message: m.Message, now: Moment) -> None:
         hello = isinstance(message, m.Hello)
@@ -333,25 +361,28 @@ class BrokerService:
             self.replica.current.coordinator.checks.complain(site, complaint, now)
             self.stir()
 
-    def welcome(self, site: str) -> m.Welcome:
+    async def welcome(self, site: str) -> m.Welcome:
+        outlook = await self.replica.read(lambda store: store.look())
         store = self.store
         return m.Welcome(
-            register=store.register,
+            register=store.identity,
             secret=proofs.site_key(store.secret, site),
-            remembered=self.memories.of(site, store.read(lives.memory_of, site)),
+            remembered=self.memories.of(site, outlook.marks.get(site)),
         )
 
     def site_at(self, site: str, mark: m.Mark) -> None:
         self.memories.at(site, mark)
 
-    def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
+    def site_lost(
+        self, site: str, reason: str, *, unusable: bool = False, ours: bool = False
+    ) -> None:
         current = self.replica.current
-        if current is not None:
+        if current is not None and not ours:
             self.step(
                 lambda: current.coordinator.site_lost(site, reason, unusable=unusable), goes_on=True
             )
         else:
-            self.directory.lose(site, reason, unusable=unusable)
+            self.directory.lose(site, reason, unusable=unusable, ours=ours)
         self.site_queries.lost(site)
         self.clock_watch.lost(site)
         self.comparisons.lost(site)
@@ -365,6 +396,9 @@ class BrokerService:
     def site_version(self, site: str, version: ServerVersion) -> None:
         self.directory.sites[site].version = version
 
+    def site_reached(self, site: str, url: str) -> None:
+        self.directory.peer_urls[site] = url
+
     def unsaid(self, site: str, message: m.Message, feature: Feature) -> None:
         """The site is too old for what it is asked: that is a refusal, as if it had said so itself."""
         answer = refused_for(self.directory.sites[site], message, feature)
@@ -372,7 +406,7 @@ class BrokerService:
             kind = type(message).__name__
             self.logger.warning("site_is_older", site=site, message=kind, lacks=feature.name)
         else:
-            asyncio.get_running_loop().call_soon(self.site_said, site, (answer,))
+            asyncio.get_running_loop().call_soon(self._hear, site, answer, self.moment())
 
     def mark(self, site: str) -> m.Mark | None:
         return self.runner.mark(site)

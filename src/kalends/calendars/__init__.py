@@ -8,27 +8,41 @@ from kalends.calendars.recurrence.clashes import first_clash, first_clash_of_any
 from kalends.calendars.recurrence.recurrence import Recurrence
 from kalends.calendars.recurrence.windows import Windows
 from kalends.calendars.resource import KeptSlots, ResourceCalendar, unknown_resource
-from kalends.calendars.rules.access import AccessList, AccessRule, is_meant, open_access
+from kalends.calendars.rules.access import (
+    AccessList,
+    AccessRule,
+    Membership,
+    is_meant,
+    open_access,
+)
 from kalends.calendars.rules.blackouts import Blackout, Blackouts
-from kalends.calendars.rules.owner_rules import HeadStart, OwnerRules
-from kalends.calendars.rules.usage_limits import Limit, Limits, UsageShare, weeks
+from kalends.calendars.rules.buffers import Buffer
+from kalends.calendars.rules.owner_rules import HeadStart, OwnerRules, RuleScript
+from kalends.calendars.rules.prices import PriceRule, Prices
+from kalends.calendars.rules.usage_limits import Approval, Limit, Limits, UsageShare, weeks
 from kalends.calendars.unit import UnitCalendar
 
 __all__ = [
     "AccessList",
     "AccessRule",
+    "Approval",
     "Blackout",
     "Blackouts",
     "Booking",
+    "Buffer",
     "Calendar",
     "CapacityCalendar",
     "HeadStart",
     "KeptSlots",
     "Limit",
     "Limits",
+    "Membership",
     "OwnerRules",
+    "PriceRule",
+    "Prices",
     "Recurrence",
     "ResourceCalendar",
+    "RuleScript",
     "State",
     "Step",
     "UnitCalendar",

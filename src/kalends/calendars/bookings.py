@@ -17,9 +17,8 @@ class Booking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A booking of `units` of a calendar during ``[start, end)`` (integer seconds UTC).
 
     Immutable, so that a copy of a calendar can share it; `Calendar.change_state` puts another in its
-    place. `holder` is the user's name, `reservation` the request's id. `expires_ms` is the
-    monotonic time at which a hold ends, None for never; promises and locks never expire. A calendar
-    has no clock: its caller releases what has expired.
+    place. `holder` is the user's name, `reservation` the request's id. The last `gap_s` seconds are a buffer
+    of the owner: nobody uses them. A calendar has no clock: its caller releases what has expired.
     """
 
     id: int
@@ -29,7 +28,7 @@ class Booking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: State
     holder: str
     reservation: str
-    expires_ms: int | None
+    gap_s: int = 0
 
 
 def check_booking(booking: Booking, capacity: int) -> None:
@@ -37,7 +36,7 @@ def check_booking(booking: Booking, capacity: int) -> None:
 
     `type(x) is int` on purpose: a bool, a float or NaN is a mistake of the caller, not a number.
     """
-    start, end, units, expires_ms = booking.start, booking.end, booking.units, booking.expires_ms
+    start, end, units = booking.start, booking.end, booking.units
     if (
         type(start) is int
         and type(end) is int
@@ -48,8 +47,7 @@ def check_booking(booking: Booking, capacity: int) -> None:
         and type(booking.holder) is str
         and type(booking.reservation) is str
         and type(booking.state) is str
-        and (booking.state == "held" if expires_ms is not None else booking.state in STATES)
-        and (expires_ms is None or type(expires_ms) is int)
+        and booking.state in STATES
     ):
         return
     _refuse_booking(booking, capacity)
@@ -75,23 +73,15 @@ def _refuse_booking(booking: Booking, capacity: int) -> NoReturn:
         raise InvalidInput(f"{booking.id!r} is not a booking id", where="id")
     if type(booking.holder) is not str or type(booking.reservation) is not str:
         raise InvalidInput("holder and reservation are texts", where="holder")
-    check_state(booking.state, booking.expires_ms)
+    check_state(booking.state)
     raise AssertionError(booking)
 
 
-def check_state(state: State, expires_ms: int | None) -> None:
-    """Raises `InvalidInput` for an unknown state, or a promise or lock that would expire."""
+def check_state(state: State) -> None:
+    """Raises `InvalidInput` for an unknown state."""
     if type(state) is not str or state not in STATES:
         raise InvalidInput(
             f"{state!r} is not a state", where="state", remedy="use held, prepared or locked"
-        )
-    if expires_ms is None:
-        return
-    if type(expires_ms) is not int:
-        raise InvalidInput(f"{expires_ms!r} is not a time in milliseconds", where="expires_ms")
-    if state != "held":
-        raise InvalidInput(
-            f"a {state} booking never expires", where="expires_ms", remedy="pass None"
         )
 
 

@@ -42,7 +42,7 @@ class Calendar(Protocol):
     def release(self, booking_id: int) -> Booking:
         """Take a booking out and return it; raises `NotFound`. O(log n + k)."""
 
-    def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
+    def change_state(self, booking_id: int, state: State) -> Booking:
         """Return the booking, now in `state`.
 
         Raises `NotFound`, or `InvalidInput` for a state that cannot be.

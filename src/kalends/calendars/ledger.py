@@ -76,9 +76,9 @@ class Ledger(ABC):
         self._give_back(booking)
         return booking
 
-    def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
+    def change_state(self, booking_id: int, state: State) -> Booking:
         old = self.get(booking_id)
-        check_state(state, expires_ms)
+        check_state(state)
         booking = Booking(
             id=old.id,
             start=old.start,
@@ -87,7 +87,7 @@ class Ledger(ABC):
             state=state,
             holder=old.holder,
             reservation=old.reservation,
-            expires_ms=expires_ms,
+            gap_s=old.gap_s,
         )
         self._bookings[booking_id] = booking
         return booking

@@ -6,7 +6,7 @@ take at a time is the least of them.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kalends.core.intervals import Interval
@@ -82,6 +82,43 @@ def combine(
             one = next(lefts, None)
         if other[1] == end:
             other = next(rights, None)
+
+
+def eroded(steps: Iterable[Step], gap_s: int) -> Iterator[Step]:
+    """Yield at each time the least of `steps` over the next `gap_s` seconds, including the last. Lazy.
+
+    What fits into the result fits into `steps` with `gap_s` seconds more. Nothing is taken beyond their end.
+    """
+    coming = iter(steps)
+    following = next(coming, None)
+    if following is None:
+        return
+    at = following[0]
+    # Steps that count at `at`, each with fewer units than those behind it: the first is the least.
+    least: deque[Step] = deque()
+    while True:
+        while following is not None and following[0] <= at + gap_s:
+            while least and least[-1][2] >= following[2]:
+                least.pop()
+            least.append(following)
+            following = next(coming, None)
+        while least and least[0][1] <= at:
+            least.popleft()
+        if not least:
+            return
+        until = least[0][1]
+        if following is not None:
+            until = min(until, following[0] - gap_s)
+        yield at, until, least[0][2]
+        at = until
+
+
+def ending_at(steps: Iterable[Step], end: int) -> Iterator[Step]:
+    """Yield `steps` as far as they are before `end`. Lazy."""
+    for begin, finish, units in steps:
+        if begin >= end:
+            return
+        yield begin, min(finish, end), units
 
 
 def join(steps: Iterable[Step]) -> Iterator[Step]:

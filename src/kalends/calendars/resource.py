@@ -27,6 +27,7 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
 from kalends.core.grains import grain_of
 from kalends.core.intervals import Interval, align_up, joined
+from kalends.core.money import Pieces
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot, job_of_slot
 from kalends.core.times import format_time, zone_named
@@ -36,6 +37,9 @@ REACH_S: Final = 7 * 86_400
 
 OPENING_HOURS: Final = "opening-hours"
 """The rule that a refusal outside opening hours names."""
+
+BUFFER: Final = "buffer"
+"""The rule that a refusal names when only the owner's buffer is in the way."""
 
 NEXT_FIT_S: Final = 28 * 86_400
 """Seconds that a refusal for lack of room searches for room, so that answers stay quick."""
@@ -80,6 +84,8 @@ class ResourceCalendar:
         self.info, self.grain = info, grain_of(info)
         self.access = access
         self.rules = rules or OwnerRules()
+        self.gap_s = self.rules.buffer.between_s
+        """Seconds that the owner keeps free between two bookings of one unit."""
         self.calendar = new_calendar(info.capacity)
         self._hours = Windows(hours) if hours else None
 
@@ -115,7 +121,7 @@ class ResourceCalendar:
         assert changed.info.capacity == self.info.capacity
         changed.rules.blackouts.keep_reclaimed(self.rules.blackouts)
         self.info, self.grain, self.access = changed.info, changed.grain, changed.access
-        self.rules, self._hours = changed.rules, changed._hours
+        self.rules, self._hours, self.gap_s = changed.rules, changed._hours, changed.gap_s
 
     def visible_to(self, principal: Principal) -> bool:
         return self.access.sees(principal)
@@ -165,6 +171,10 @@ class ResourceCalendar:
             joined((*kept.slots, part)) != joined(kept.slots) for part in parts
         )
         refusal = self._too_long(principal, end - start) if longer else None
+        if self.rules.limits.shortest and (
+            kept is None or all(end - start < slot.length_s for slot in kept.slots)
+        ):
+            refusal = refusal or self.too_short(principal, end - start)
         refusal = refusal or self._refusal_of_limits(principal, actions, parts, wall_s)
         return refusal if refusal is not None else self._refusal_of_blackouts(parts)
 
@@ -173,19 +183,43 @@ class ResourceCalendar:
 
         It names the next possible start, if there is one within about `NEXT_FIT_S`.
         """
-        free = self.calendar.free(start, end)
+        free = self.calendar.free(start, end + self.gap_s)
         window = f"between {self._shown(start)} and {self._shown(end)}"
-        if self.info.capacity == 1:
+        rule = ""
+        if self.gap_s and (buffered := self._only_buffered(start, end, units)):
+            detail, rule = buffered, BUFFER
+        elif self.info.capacity == 1:
             detail = f"taken for some time {window}"
+        elif free >= units:
+            # Jobs have nodes that no booking has; or several claims of one request do not fit together.
+            detail = f"jobs, or other parts of the request, leave too few units free {window}"
         else:
             detail = (
                 f"{free} of {self.info.capacity} units are free throughout {window}, not {units}"
             )
         later = self._later_start(principal, units, start, end, wall_s)
-        # Several claims of one request may each have room, but not all together.
         if later is not None and later > start:
             detail += f"; there is room from {self._shown(later)} on"
-        return self._refuse(RefusalCode.BUSY, detail)
+        return self._refuse(RefusalCode.BUSY, detail, rule)
+
+    def _only_buffered(self, start: int, end: int, units: int) -> str:
+        """Return which buffer is in the way of ``[start, end)``, in words; "" if a booking is."""
+        near = self.calendar.listing(start, end + self.gap_s)
+        spans = [(each.start, each.end - each.gap_s, each.units) for each in near]
+        taken = max((each[2] for each in profiles.total(spans, start, end)), default=0)
+        if taken + units > self.info.capacity:
+            return ""
+        kept = f"the owner keeps {format_duration(self.gap_s)} free between bookings"
+        before = [each for each in near if each.end - each.gap_s <= start]
+        if before:
+            last = max(before, key=lambda each: each.end)
+            ended, ready = self._shown(last.end - last.gap_s), self._shown(last.end)
+            return f"{kept}: a booking ends at {ended}, and it is ready at {ready}"
+        after = min((each.start for each in near if each.start >= end), default=0)
+        if not after:
+            return ""
+        latest = self._shown(after - self.gap_s)
+        return f"{kept}: a booking starts at {self._shown(after)}, so end by {latest}"
 
     def _later_start(
         self, principal: Principal, units: int, start: int, end: int, wall_s: int
@@ -199,7 +233,7 @@ class ResourceCalendar:
         length_s, at = grain.length_s(start, end), grain.ceil(start)
         while at <= start + NEXT_FIT_S:
             until = grain.end_of(at, length_s)
-            if self.free(at, until) >= units and (
+            if self.free(at, until + self.gap_s) >= units and (
                 self.refusal(principal, ("hold",), at, until, units, wall_s) is None
             ):
                 return at
@@ -222,9 +256,9 @@ class ResourceCalendar:
         """Release a booking, see `Calendar.release`."""
         return self.calendar.release(booking_id)
 
-    def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
+    def change_state(self, booking_id: int, state: State) -> Booking:
         """Change the state of a booking, see `Calendar.change_state`."""
-        return self.calendar.change_state(booking_id, state, expires_ms)
+        return self.calendar.change_state(booking_id, state)
 
     def free_steps(
         self,
@@ -254,11 +288,14 @@ class ResourceCalendar:
         if first >= last or not self.access.sees(principal) or self.info.advisory:
             return [], end
         capacity = self.info.capacity
+        beyond = last + self.gap_s if booked else last
         free: Iterator[Step] = (
-            self.calendar.walk(first, last) if booked else iter([(first, last, capacity)])
+            self.calendar.walk(first, beyond) if booked else iter([(first, last, capacity)])
         )
         if changes:
-            free = profiles.changed(free, changes, first, last)
+            free = profiles.changed(free, changes, first, beyond)
+        if beyond > last:
+            free = profiles.ending_at(profiles.eroded(free, self.gap_s), last)
         bounds = (profiles.capped(each, first, last, capacity) for each in caps)
         for limit in chain(self._limits(principal, first, last), bounds):
             free = profiles.combine(free, limit, min)
@@ -291,21 +328,45 @@ class ResourceCalendar:
         longest = self.rules.limits.deciding(principal, "longest_s")
         if not self.access.sees(principal) or (longest and length_s > longest.longest_s):
             return None
-        if self.info.advisory:
+        if self.info.advisory or (
+            self.rules.limits.shortest and self.too_short(principal, length_s)
+        ):
             return None
         reach_s = REACH_S
-        while (found := self.calendar.earliest_fit(units, length_s, at, last)) is not None:
+        while (found := self._first_room(units, length_s, at, last)) is not None:
             # Rules are expanded around what is free only, and ever further from it.
             border = min(last, found + length_s + reach_s)
             reach_s = min(2 * reach_s, CHUNK_S)
             windows = self._bookable_windows(principal, units, length_s, found, border)
-            fit = self.calendar.earliest_fit(units, length_s, found, border, windows)
+            fit = self._first_room(units, length_s, found, border, windows)
             while fit is not None and not grain.has(fit):
                 at = grain.ceil(fit)
-                fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
+                fit = self._first_room(units, length_s, at, border, windows)
             if fit is not None:
                 return fit
             at = grain.ceil(border - length_s + 1)
+        return None
+
+    def _first_room(
+        self,
+        units: int,
+        length_s: int,
+        not_before: int,
+        not_after: int,
+        windows: Sequence[Interval] | None = None,
+    ) -> int | None:
+        """Return as `Calendar.earliest_fit`, with room for the buffer, which may lie outside `windows`."""
+        gap_s = self.gap_s
+        if not gap_s:
+            return self.calendar.earliest_fit(units, length_s, not_before, not_after, windows)
+        # One by one: windows that are longer by a buffer may meet.
+        for start, end in [(not_before, not_after)] if windows is None else windows:
+            first, last = max(start, not_before), min(end, not_after)
+            if last - first < length_s:
+                continue
+            fit = self.calendar.earliest_fit(units, length_s + gap_s, first, last + gap_s)
+            if fit is not None:
+                return fit
         return None
 
     def slots_until(
@@ -325,9 +386,14 @@ class ResourceCalendar:
         if not self.access.sees(principal):
             return []
         detail = self.access.sees_detail(principal)
+        count_max = max(count_max, 0)
+        # Those that are over by the start, but for their buffer, are no slots of that time.
+        over = self.calendar.listing(start, start + 1)
+        count_max += sum(each.end - each.gap_s <= start for each in over) if count_max else 0
         return [
-            _slot(booking, shown=detail or booking.holder == principal.user)
-            for booking in self.calendar.listing(start, end, max(count_max, 0))
+            self._slot(booking, shown=detail or booking.holder == principal.user)
+            for booking in self.calendar.listing(start, end, count_max)
+            if booking.end - booking.gap_s > start
         ]
 
     def rules_for(self, principal: Principal) -> tuple[str, ...]:
@@ -337,6 +403,19 @@ class ResourceCalendar:
     def head_start_ms(self, principal: Principal) -> int:
         """Return the head start of `principal` in the wait queue of this resource."""
         return self.rules.head_start_ms(principal)
+
+    def priced(
+        self, principal: Principal, units: int, start: int, end: int, priority: str = ""
+    ) -> Pieces | Refusal:
+        """Return what `units` during ``[start, end)`` cost `principal` by today's prices; () if nothing.
+
+        A claim that is too much for one sum, or has too many different prices, is refused. With a `priority`,
+        for a job of that class.
+        """
+        try:
+            return self.rules.prices.pieces(principal, units, start, end, priority)
+        except InvalidInput as error:
+            return self._refuse(RefusalCode.TOO_MUCH, f"{error.detail}; {error.remedy}")
 
     def needs_approval(self, principal: Principal) -> bool:
         """Whether what `principal` books here waits for the owner's approval."""
@@ -360,7 +439,10 @@ class ResourceCalendar:
             detail = f"it has begun, and it is already {self._shown(wall_s)}: it must end later"
             return self._refuse(RefusalCode.PAST, detail)
         if start < self._now_on_grain(wall_s) and not begun:
-            return self._refuse(RefusalCode.PAST, f"it is already {self._shown(wall_s)}")
+            detail = (
+                f"it would start at {self._shown(start)}, and it is already {self._shown(wall_s)}"
+            )
+            return self._refuse(RefusalCode.PAST, detail)
         last = more[-1].end if more else 0
         if last > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
             latest = self._shown(self._latest_end(wall_s))
@@ -380,6 +462,11 @@ class ResourceCalendar:
                 f" ({self.info.zone}): {nearest}",
             )
         return None
+
+    def too_late(self, length_s: int, end: int, wall_s: int) -> Refusal:
+        """Return the refusal for a booking of `length_s` that no longer fits between `wall_s` and `end`."""
+        detail = f"{format_duration(length_s)} no longer fit before {self._shown(end)}"
+        return self._refuse(RefusalCode.PAST, f"{detail}: it is already {self._shown(wall_s)}")
 
     def never(self, principal: Principal, length_s: int) -> Refusal | None:
         """Return the refusal for a booking of `length_s` at any time; None where there may be one."""
@@ -402,6 +489,15 @@ class ResourceCalendar:
         detail = f"rule {longest.name} lets you book at most {length} at a time"
         return self._refuse(RefusalCode.TOO_LONG, detail, longest.name)
 
+    def too_short(self, principal: Principal, length_s: int) -> Refusal | None:
+        """Return the refusal for a new booking of `length_s`, or None if it is long enough."""
+        shortest = self.rules.limits.deciding(principal, "shortest_s")
+        if shortest is None or length_s >= shortest.shortest_s:
+            return None
+        length = format_duration(shortest.shortest_s)
+        detail = f"rule {shortest.name} lets you book at least {length} at a time"
+        return self._refuse(RefusalCode.TOO_SHORT, detail, shortest.name)
+
     def _refusal_of_limits(
         self,
         principal: Principal,
@@ -418,6 +514,10 @@ class ResourceCalendar:
                 f" from {self._shown(first)} on"
             )
             return self._refuse(RefusalCode.LEAD_TIME, detail, lead.name)
+        set_up_s = self.rules.buffer.before_s if "hold" in actions else 0
+        if set_up_s and start < (first := self._now_on_grain(wall_s + set_up_s)):
+            detail = f"set-up takes {format_duration(set_up_s)}: from {self._shown(first)} on"
+            return self._refuse(RefusalCode.LEAD_TIME, detail, BUFFER)
         ahead = limits_here.deciding(principal, "ahead_s")
         if ahead is not None and end > wall_s + ahead.ahead_s:
             latest = self._shown(self._latest_end_for(principal, wall_s))
@@ -492,9 +592,10 @@ class ResourceCalendar:
         return self._now_on_grain(min(wall_s + self.info.horizon_s, limits.TIME_S_MAX))
 
     def earliest_start(self, principal: Principal, wall_s: int) -> int:
-        """Return the first start that `principal` may book now: as early as the owner wants to know of it."""
+        """Return the first start that `principal` may book now: in time for the owner, and for the set-up."""
         lead = self.rules.limits.deciding(principal, "lead_s")
-        return self._now_on_grain(wall_s + (lead.lead_s if lead is not None else 0))
+        lead_s = lead.lead_s if lead is not None else 0
+        return self._now_on_grain(wall_s + max(lead_s, self.rules.buffer.before_s))
 
     def _latest_end_for(self, principal: Principal, wall_s: int) -> int:
         ahead = self.rules.limits.deciding(principal, "ahead_s")
@@ -511,19 +612,21 @@ class ResourceCalendar:
     def _shown(self, time_s: int) -> str:
         return format_time(time_s, self.info.zone)
 
+    def _slot(self, booking: Booking, *, shown: bool) -> Slot:
+        buffer, gap_s = self.rules.buffer, booking.gap_s
+        return Slot(
+            booking.start,
+            booking.end - gap_s,
+            booking.units,
+            "locked" if booking.state == "locked" else "held",
+            booking.holder if shown else "",
+            booking.reservation if shown else job_of_slot(booking.reservation),
+            min(buffer.before_s, gap_s),
+            min(buffer.after_s or gap_s, gap_s),
+        )
+
     def _refuse(self, code: str, detail: str, rule: str = "") -> Refusal:
         return Refusal(where=self.info.name, code=code, detail=detail, rule=rule)
-
-
-def _slot(booking: Booking, *, shown: bool) -> Slot:
-    return Slot(
-        booking.start,
-        booking.end,
-        booking.units,
-        "locked" if booking.state == "locked" else "held",
-        booking.holder if shown else "",
-        booking.reservation if shown else job_of_slot(booking.reservation),
-    )
 
 
 def _check_numbers(*numbers: int) -> None:

@@ -33,9 +33,11 @@ COMMANDS: Listed = {
         ),
         "calendar": ("resources:calendar", "Draw the calendar of a resource."),
         "list": ("requests.lookups:list_requests", "List your requests, newest first."),
-        "show": ("requests.lookups:show", "Show one request, by id or by key."),
+        "show": ("requests.lookups:show", "Show one request, by id or by key, or a series."),
+        "ics": ("requests.calendar_files:ics", "Print reservations as a calendar file."),
         "why": ("requests.lookups:why", "Explain what happened to a request."),
         "watch": ("requests.lookups:watch", "Follow the events of your requests."),
+        "feed": ("subcommands:feed", "Manage calendar feeds of your reservations."),
         "notify": ("subcommands:notify", "Manage the addresses for notices."),
     },
     "Changing": {
@@ -45,7 +47,25 @@ COMMANDS: Listed = {
         ),
         "extend": ("requests.changes:extend", "Make a reservation longer."),
         "shrink": ("requests.changes:shrink", "Make a reservation shorter or smaller."),
-        "cancel": ("requests.changes:cancel", "Cancel a reservation at all its sites."),
+        "checkin": ("requests.check_in:checkin", "Check in: you came for a reservation."),
+        "series": ("subcommands:series", "Book again what was missed of a series."),
+        "cancel": (
+            "requests.changes:cancel",
+            "Cancel a reservation at all its sites, or occurrences of a series.",
+        ),
+    },
+    "Sharing": {
+        "share": ("requests.sharing:share", "Share a request with a user, a group or guests."),
+        "unshare": (
+            "requests.sharing:unshare",
+            "Stop sharing a request with a user, a group or guests.",
+        ),
+        "give": ("requests.sharing:give", "Offer a reservation to another user."),
+        "accept": ("requests.sharing:accept", "Take over a reservation that is offered to you."),
+        "decline": (
+            "requests.sharing:decline",
+            "Decline a reservation that is offered to you, or withdraw your offer.",
+        ),
     },
     "Running jobs": {
         "submit": (
@@ -79,6 +99,7 @@ COMMANDS: Listed = {
         ),
     },
     "Operating": {
+        "today": ("admin.today:today", "Show an owner's day: who comes, what waits, what changed."),
         "serve": ("serve:serve", "Run a site, a broker, a virtual site, or several."),
         "admin": ("subcommands:admin", "Manage keys, approvals, reclaims and stores."),
         "agent": ("subcommands:agent", "Manage scripts that choose slots at each site."),
@@ -91,8 +112,8 @@ COMPLETE_VARIABLE = "_KALENDS_COMPLETE"
 
 EPILOG = """Requests: sdsc/sp2:64 + caltech/onyx   or   3 of {kind=sgi, memory>=64}   or   A | B.
 
-Exit codes: 0 done, 1 error, 2 usage, 4 not allowed, 5 no common time, 6 lost a race, 7 expired,
-75 try again later."""
+Exit codes: 0 done, 1 error, 2 usage, 3 done in part, 4 not allowed, 5 no common time, 6 lost a race,
+7 expired, 75 try again later."""
 
 
 @click.command(

@@ -11,7 +11,7 @@ from kalends.cli.console.server_parts import server_parts
 from kalends.cli.console.settings import Settings
 
 
-@local_command("demo", "kalends demo --keep --directory kalends-demo", "kalends demo --bids")
+@local_command("demo", "kalends demo --keep --directory kalends-demo", "kalends demo --postgres")
 @click.option("--keep", is_flag=True, help="Keep the servers running until Ctrl-C.")
 @click.option(
     "--directory",
@@ -30,8 +30,13 @@ from kalends.cli.console.settings import Settings
     is_flag=True,
     help="Run four sites that bid for jobs, one with Slurm if it can run here.",
 )
+@click.option(
+    "--postgres",
+    is_flag=True,
+    help="Kill a database, a broker and a site while users book; needs a PostgreSQL server.",
+)
 def demo(
-    settings: Settings, keep: bool, directory: Path | None, slurm: bool, bids: bool
+    settings: Settings, keep: bool, directory: Path | None, slurm: bool, bids: bool, postgres: bool
 ) -> None:  # fmt: skip
     """Run three sites and a broker on this machine.
 
@@ -44,11 +49,18 @@ def demo(
 
     With --bids, four sites with different policies bid for jobs that name no machine. One of the sites is
     stopped, and its job goes elsewhere.
+
+    With --postgres, a broker and a site have two processes each, and store in a PostgreSQL database with a
+    synchronous standby. The primary, a process of the broker and one of the site are killed while users
+    book. The demo shows how long bookings stopped, and that none is lost.
     """
-    if slurm and bids:
-        raise click.UsageError("Give one of --slurm and --bids.")
+    if slurm + bids + postgres > 1:
+        raise click.UsageError("Give one of --slurm, --bids and --postgres.")
     with server_parts():
         from kalends.demo.runner import demo as run_demo
     run_demo(
-        settings, keep=keep, directory=directory, which="slurm" if slurm else "bids" if bids else ""
+        settings,
+        keep=keep,
+        directory=directory,
+        which="slurm" if slurm else "bids" if bids else "postgres" if postgres else "",
     )

@@ -19,6 +19,7 @@ from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id, split_resource
 from kalends.core.limits import WINDOW_S_MAX
+from kalends.core.money import format_rate
 from kalends.core.resources import ResourceInfo
 from kalends.core.times import format_time
 
@@ -157,7 +158,9 @@ def calendar(
 ) -> None:
     """Draw the calendar of a resource.
 
-    Below the drawing each slot has a row, with its holder if you may see it.
+    Below the drawing each slot has a row, with its holder if you may see it. A buffer is the owner's time for
+    set-up or clearing, which no user can book. PRICE is what a unit costs
+    for an hour, in credits of the owner.
     """
     zone = settings.time_zone()
     with settings.connect() as client:
@@ -201,14 +204,38 @@ def _draw(view: CalendarView, zone: ZoneInfo) -> None:
     output.print_lines(lines, terminal)
 
 
+def _by_price(view: CalendarView, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+    """Yield the parts of ``[start, end)``, with the price of a unit and an hour in each."""
+    if not view.prices:
+        yield start, end, "-"
+    for begin, finish, rate in view.prices:
+        if max(begin, start) < min(finish, end):
+            yield max(begin, start), min(finish, end), format_rate(rate)
+
+
 def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:
-    slots = [
-        (slot.start, slot.end, slot.units, slot.state, slot.holder, slot.reservation)
+    slots: list[tuple[int, int, int, str, str, str, str]] = [
+        (slot.start, slot.end, slot.units, slot.state, slot.holder, slot.reservation, "-")
         for slot in view.slots
     ]
-    slots += [(start, end, units, "available", "", "") for start, end, units in view.free]
+    slots += [
+        (max(start, view.start), end, slot.units, "buffer", "", "", "-")
+        for slot in view.slots
+        for start, end in (
+            (slot.start - slot.before_s, slot.start),
+            (slot.end, slot.end + slot.after_s),
+        )
+        if start < end and view.start < end and start < view.end
+    ]
+    slots += [
+        (start, end, units, "available", "", "", price)
+        for first, last, units in view.free
+        for start, end, price in _by_price(view, first, last)
+    ]
+    priced = bool(view.prices)
+    names = (f"START ({zone.key})", "END", "LENGTH", "UNITS", "STATE", "HOLDER", "RESERVATION")
     return output.rows(
-        (f"START ({zone.key})", "END", "LENGTH", "UNITS", "STATE", "HOLDER", "RESERVATION"),
+        (*names, *(["PRICE"] * priced)),
         [
             (
                 short_time(start, zone),
@@ -218,8 +245,9 @@ def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:
                 state,
                 holder or "-",
                 short_id(reservation) or "-",
+                *([price] * priced),
             )
-            for start, end, units, state, holder, reservation in sorted(slots)
+            for start, end, units, state, holder, reservation, price in sorted(slots)
         ],
-        right=("LENGTH", "UNITS"),
+        right=("LENGTH", "UNITS", "PRICE"),
     )

@@ -15,6 +15,7 @@ import msgspec
 from kalends.client.inputs.zones import answer_in_zone, error_in_zone
 from kalends.client.transports.retry import (
     CLOSED,
+    SAYS_NOTHING_OF_EARLIER_SENDS,
     Backoff,
     ConnectionFailed,
     asked_wait_s,
@@ -28,8 +29,6 @@ from kalends.core.conversion import convert
 from kalends.core.errors import (
     InvalidInput,
     KalendsError,
-    LimitExceeded,
-    NotAuthenticated,
     OutcomeUnknown,
     Unavailable,
 )
@@ -41,15 +40,6 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound=Answer)
 T = TypeVar("T")
-
-_SAYS_NOTHING_OF_EARLIER_SENDS = (
-    ConnectionFailed,
-    Unavailable,
-    LimitExceeded,
-    NotAuthenticated,
-    OutcomeUnknown,
-)
-"""Ends of a call after which an earlier, broken send may still have been carried out."""
 
 
 class CallSender:
@@ -159,7 +149,7 @@ class CallSender:
         self, error: KalendsError | ConnectionFailed, operation: Operation, body: Body, sent: bool
     ) -> KalendsError:
         changing = operation.changes != "nothing"
-        if changing and sent and isinstance(error, _SAYS_NOTHING_OF_EARLIER_SENDS):
+        if changing and sent and isinstance(error, SAYS_NOTHING_OF_EARLIER_SENDS):
             return self._unknown(f"the answer was lost: {_detail(error)}", operation, body)
         if changing and isinstance(error, OutcomeUnknown):
             return self._unknown(error.detail, operation, body)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import Any, Concatenate, Final, Literal, ParamSpec, Self, TypeVar
 
 import kalends.client.notebooks  # noqa: F401 (so that notebooks draw its answers)
 from kalends.client.client_settings import ClientSettings
-from kalends.client.inputs.given_values import by_name, milliseconds
+from kalends.client.inputs.given_values import by_name, every, milliseconds
 from kalends.client.inputs.request_builder import (
+    BySite,
     Duration,
     Preferred,
     Time,
@@ -19,13 +21,29 @@ from kalends.client.inputs.request_builder import (
 from kalends.client.methods.agent_calls import AgentCalls
 from kalends.client.methods.answers import NewLength, check_kept, settled
 from kalends.client.methods.approval_calls import ApprovalCalls
+from kalends.client.methods.calendar_files import CalendarFiles
+from kalends.client.methods.credit_calls import CreditCalls
 from kalends.client.methods.job_calls import JobCalls
 from kalends.client.methods.listing_calls import ListingCalls
 from kalends.client.methods.notice_calls import NoticeCalls
 from kalends.client.methods.request_calls import RequestCalls
+from kalends.client.methods.series_calls import SeriesCalls
+from kalends.client.methods.sharing_calls import SharingCalls
+from kalends.client.methods.site_calls import SiteCalls
 from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
-from kalends.contract.owner_calls import ListReclaims, Reclaim, ReclaimRef, Reclaims, ReclaimView
+from kalends.contract.owner_calls import (
+    CloseSite,
+    Closures,
+    ClosureView,
+    ListReclaims,
+    OpenSite,
+    Reclaim,
+    ReclaimRef,
+    Reclaims,
+    ReclaimView,
+    Standing,
+)
 from kalends.core.errors import error_from_problem
 from kalends.core.local_clocks import begins_day
 from kalends.core.requests import Request
@@ -66,9 +84,14 @@ class Client:
         self._listing = ListingCalls(self._line)
         self._agents = AgentCalls(self._line, self._listing)
         self._requests = RequestCalls(self._line, self._listing, self._agents)
+        self._series = SeriesCalls(self._line, self._listing)
+        self._sharing = SharingCalls(self._line, self._listing)
         self._jobs = JobCalls(self._line)
         self._notices = NoticeCalls(self._line)
+        self._calendars = CalendarFiles(self._line)
         self._approvals = ApprovalCalls(self._line)
+        self._sites = SiteCalls(self._line)
+        self._credits = CreditCalls(self._line, settings)
 
     def __repr__(self) -> str:
         return f"<kalends client of {self.settings.access.url}>"
@@ -94,6 +117,19 @@ class Client:
     submit_in_step = _of("_requests", RequestCalls.submit_in_step)
     place_job = _of("_requests", RequestCalls.place_job)
     book_copies = _of("_requests", RequestCalls.book_copies)
+    book_series = _of("_series", SeriesCalls.book_series)
+    find_series = _of("_series", SeriesCalls.find_series)
+    series = _of("_series", SeriesCalls.series)
+    series_id = _of("_series", SeriesCalls.series_id)
+    retry_series = _of("_series", SeriesCalls.retry_series)
+    cancel_series = _of("_series", SeriesCalls.cancel_series)
+    share = _of("_sharing", SharingCalls.share)
+    unshare = _of("_sharing", SharingCalls.unshare)
+    give = _of("_sharing", SharingCalls.give)
+    accept_offer = _of("_sharing", SharingCalls.accept_offer)
+    decline_offer = _of("_sharing", SharingCalls.decline_offer)
+    add_link = _of("_sharing", SharingCalls.add_link)
+    revoke_link = _of("_sharing", SharingCalls.revoke_link)
     wait = _of("_requests", RequestCalls.wait)
     resolve = _of("_requests", RequestCalls.resolve)
     by_key = resolve
@@ -102,6 +138,10 @@ class Client:
     why = _of("_listing", ListingCalls.why)
     reservations = _of("_listing", ListingCalls.reservations)
     list = _of("_listing", ListingCalls.list)
+    feeds = _of("_calendars", CalendarFiles.feeds)
+    add_feed = _of("_calendars", CalendarFiles.add_feed)
+    revoke_feed = _of("_calendars", CalendarFiles.revoke_feed)
+    ics = _of("_calendars", CalendarFiles.ics)
     waiting_list = _of("_listing", ListingCalls.waiting_list)
     watch = _of("_listing", ListingCalls.watch)
     events = _of("_listing", ListingCalls.events)
@@ -135,15 +175,26 @@ class Client:
     machine_gaps = _of("_jobs", JobCalls.machine_gaps)
     machine_delays = _of("_jobs", JobCalls.machine_delays)
     serve_nodes = _of("_jobs", JobCalls.serve_nodes)
+    host_lost = _of("_jobs", JobCalls.host_lost)
     set_policy = _of("_jobs", JobCalls.set_policy)
     replan = _of("_jobs", JobCalls.replan)
     notice_addresses = _of("_notices", NoticeCalls.notice_addresses)
     add_notice_address = _of("_notices", NoticeCalls.add_notice_address)
     remove_notice_address = _of("_notices", NoticeCalls.remove_notice_address)
     test_notice_address = _of("_notices", NoticeCalls.test_notice_address)
+    check_in = _of("_approvals", ApprovalCalls.check_in)
+    today = _of("_approvals", ApprovalCalls.today)
     approvals = _of("_approvals", ApprovalCalls.approvals)
     approve = _of("_approvals", ApprovalCalls.approve)
     decline = _of("_approvals", ApprovalCalls.decline)
+    grant_credits = _of("_credits", CreditCalls.grant_credits)
+    take_credits = _of("_credits", CreditCalls.take_credits)
+    credits = _of("_credits", CreditCalls.credits)
+    credit_entries = _of("_credits", CreditCalls.credit_entries)
+    broker_sites = _of("_sites", SiteCalls.broker_sites)
+    announce_site = _of("_sites", SiteCalls.announce_site)
+    add_site = _of("_sites", SiteCalls.add_site)
+    remove_site = _of("_sites", SiteCalls.remove_site)
 
     async def health(self) -> calls.Health:
         """Return whether the server is up and able to work."""
@@ -189,16 +240,41 @@ class Client:
         at: Time | None = None,
         window: Window = (None, None),
         prefer: Preferred = (),
+        at_most: BySite = "",
+        rates: BySite = "",
+        project: str | Mapping[str, str] = "",
+        traffic: str = "",
         count: int = 5,
         explain: bool = False,
+        free_for: Path | str | None = None,
     ) -> calls.Found:
         """Return the best `count` starts at present, or the refusals if there are none; book nothing.
+
+        The starts keep clear of the events of a calendar file `free_for`, as far as 180 days ahead.
 
         With `explain`, each start is priced, and the answer lists the bookings in the way of better
         ones and how candidates would be polled.
         """
-        wanted = self.request(request, duration=duration, at=at, window=window, prefer=prefer)
+        wanted = self.request(
+            request,
+            duration=duration,
+            at=at,
+            window=window,
+            prefer=prefer,
+            at_most=at_most,
+            rates=rates,
+            project=project,
+            traffic=traffic,
+        )
         body = calls.Find(request=wanted, count=count, explain=explain)
+        if free_for is None:
+            return await self._found(body)
+        # Imported here because few calls read a calendar.
+        from kalends.client.methods.free_finds import free_starts
+
+        return await free_starts(self._found, body, free_for, self.settings.zone)
+
+    async def _found(self, body: calls.Find) -> calls.Found:
         return await self._line.call(body, "find", calls.Found)
 
     async def lock(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
@@ -294,9 +370,13 @@ class Client:
         """Return statistics of the bids of a broker's sites. Needs the scope ``audit``."""
         return await self._line.call(calls.ListBidders(), "bidders", calls.Bidders)
 
-    async def drain(self, on: bool = True) -> calls.Health:
-        """Refuse new claims, or (`on` false) accept them again; promises are kept."""
-        return await self._line.call(calls.Drain(on=on), "drain", calls.Health)
+    async def drain(self, on: bool = True, *, until: Time | None = None) -> calls.Health:
+        """Refuse new claims, or (`on` false) accept them again; promises are kept.
+
+        With `until`, e.g. ``"in 2h"``, the server accepts them again by itself at that time.
+        """
+        end = self.time_s(until, where="until") if until is not None else 0
+        return await self._line.call(calls.Drain(on=on, until=end), "drain", calls.Health)
 
     async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> calls.Reconciled:
         """Compare a broker's register with all its sites, and repair differences.
@@ -348,6 +428,35 @@ class Client:
     async def end_reclaim(self, key: str) -> ReclaimView:
         """Withdraw a reclaim: the period can be booked again; moved reservations stay moved."""
         return await self._line.call(ReclaimRef(key=key), "reclaim_end", ReclaimView)
+
+    async def close_site(
+        self,
+        resources: Sequence[str] = (),
+        *,
+        at: Time = "now",
+        duration: Duration | None = None,
+        standing: Standing = "keep",
+        reason: str = "",
+        dry_run: bool = False,
+        key: str = "",
+    ) -> ClosureView:
+        """Close `resources` (none: the whole site) from `at` for `duration`: nothing new is taken there.
+
+        By `standing`, reservations in that time are kept, moved as in `reclaim`, or cancelled as a whole,
+        also if they have begun; their users get the `reason`. With the `key` of a closure that stands, and no
+        `duration`, only `standing` and `reason` change. With `dry_run` nothing is changed.
+        """
+        length = length_s(duration) if duration is not None else 0
+        start = self.start_s(at, exact=length % CALENDAR_S != 0) if length else 0
+        body = CloseSite(
+            key=key or self.new_key(), resources=every(resources, where="resources"),
+            start=start, end=start + length, standing=standing, reason=reason, dry_run=dry_run,
+        )  # fmt: skip
+        return await self._line.call(body, "close", ClosureView)
+
+    async def open_site(self, key: str = "") -> tuple[ClosureView, ...]:
+        """End the closure of `key`, or all of them; return them as they were. Raises `NotFound`."""
+        return (await self._line.call(OpenSite(key=key), "open", Closures)).closures
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> calls.RequestView:
         body = calls.Change(

@@ -84,23 +84,33 @@ class ClientSettings:
 
     def open_transport(self) -> Transport:
         """Open the transport. Raises `InvalidInput`."""
+        servers = self.access.servers()
+        if len(servers) == 1:
+            return self._to_server(servers[0])
+        # Imported here because most users name one server.
+        from kalends.client.transports.several import CONNECT_S_MAX, SeveralServers
+
+        each = {access.url: self._to_server(access, CONNECT_S_MAX) for access in servers}
+        return SeveralServers(each, self.surroundings.clock)
+
+    def _to_server(self, access: Access, connect_s: float | None = None) -> Transport:
         if self.token is None:
-            return self._transport(self.access)
+            return self._transport(access, connect_s)
         return LateTransport(
-            lambda token: self._transport(replace(self.access, token=token)),
+            lambda token: self._transport(replace(access, token=token), connect_s),
             self.token,
             self.surroundings.wall_clock,
         )
 
-    def _transport(self, access: Access) -> Transport:
+    def _transport(self, access: Access, connect_s: float | None) -> Transport:
         """Return the class of the transport; only that one is imported."""
         if self.transport == "session":
             from kalends.client.transports.session import SessionTransport
 
-            return SessionTransport(access)
+            return SessionTransport(access, connect_s)
         from kalends.client.transports.http import HttpTransport
 
-        return HttpTransport(access)
+        return HttpTransport(access, connect_s)
 
     def sender(self, over: Transport) -> CallSender:
         """Return the sender of calls over an open transport."""

@@ -22,7 +22,7 @@ from kalends.core.zone_names import given_zone
 
 
 def connect(
-    url: str | None = None,
+    url: str | list[str] | tuple[str, ...] | None = None,
     *,
     profile: str = "",
     token: str | TokenSource = "",
@@ -35,6 +35,9 @@ def connect(
     backoff: Backoff | None = None,
 ) -> Client:
     """Return a client of the broker or site at `url`.
+
+    `url` is an address, or several of servers that stand for each other: a list, or a text with commas. A
+    call goes on at the next one if one cannot answer; it begins with the last one that answered.
 
     Without `url`, or with a `profile`, it calls the same server as the command line, with the same
     token, zone and certificates: arguments override the environment, which overrides the user's profile.
@@ -49,6 +52,7 @@ def connect(
 
     Raises `InvalidInput` for an address, a zone or a time that cannot be used.
     """
+    url = ",".join(map(str, url)) if isinstance(url, list | tuple) else url
     meant = _meant(profile, url, token, user, ca, zone)
     token = token or proof(
         meant.token, meant.token_file, meant.login, meant.sources.get("token_file", "")

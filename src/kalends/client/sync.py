@@ -5,8 +5,17 @@ from __future__ import annotations
 import queue
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Self,
+    TypeVar,
+    cast,
+)
 
 from kalends.client.client import Client
 from kalends.client.connection import connect
@@ -124,6 +133,7 @@ class SyncClient:
     period_s = _at_once(Client.period_s)
     start_s = _at_once(Client.start_s)
     new_key = _at_once(Client.new_key)
+    ics = _at_once(Client.ics)
     health = _waiting(Client.health)
     whoami = _waiting(Client.whoami)
     resources = _waiting(Client.resources)
@@ -153,8 +163,22 @@ class SyncClient:
     machine_gaps = _waiting(Client.machine_gaps)
     machine_delays = _waiting(Client.machine_delays)
     serve_nodes = _waiting(Client.serve_nodes)
+    host_lost = _waiting(Client.host_lost)
     set_policy = _waiting(Client.set_policy)
     replan = _waiting(Client.replan)
+    book_series = _waiting(Client.book_series)
+    find_series = _waiting(Client.find_series)
+    series = _waiting(Client.series)
+    series_id = _waiting(Client.series_id)
+    retry_series = _waiting(Client.retry_series)
+    cancel_series = _waiting(Client.cancel_series)
+    share = _waiting(Client.share)
+    unshare = _waiting(Client.unshare)
+    give = _waiting(Client.give)
+    accept_offer = _waiting(Client.accept_offer)
+    decline_offer = _waiting(Client.decline_offer)
+    add_link = _waiting(Client.add_link)
+    revoke_link = _waiting(Client.revoke_link)
     lock = _waiting(Client.lock)
     release = _waiting(Client.release)
     cancel = _waiting(Client.cancel)
@@ -182,6 +206,9 @@ class SyncClient:
     add_notice_address = _waiting(Client.add_notice_address)
     remove_notice_address = _waiting(Client.remove_notice_address)
     test_notice_address = _waiting(Client.test_notice_address)
+    feeds = _waiting(Client.feeds)
+    add_feed = _waiting(Client.add_feed)
+    revoke_feed = _waiting(Client.revoke_feed)
     agents = _waiting(Client.agents)
     agent = _waiting(Client.agent)
     delete_agent = _waiting(Client.delete_agent)
@@ -194,10 +221,22 @@ class SyncClient:
     reconcile = _waiting(Client.reconcile)
     reclaim = _waiting(Client.reclaim)
     reclaims = _waiting(Client.reclaims)
+    close_site = _waiting(Client.close_site)
+    open_site = _waiting(Client.open_site)
     end_reclaim = _waiting(Client.end_reclaim)
+    check_in = _waiting(Client.check_in)
+    today = _waiting(Client.today)
     approvals = _waiting(Client.approvals)
     approve = _waiting(Client.approve)
     decline = _waiting(Client.decline)
+    grant_credits = _waiting(Client.grant_credits)
+    take_credits = _waiting(Client.take_credits)
+    credits = _waiting(Client.credits)
+    credit_entries = _waiting(Client.credit_entries)
+    broker_sites = _waiting(Client.broker_sites)
+    announce_site = _waiting(Client.announce_site)
+    add_site = _waiting(Client.add_site)
+    remove_site = _waiting(Client.remove_site)
 
     def attach(
         self,
@@ -234,6 +273,16 @@ class SyncClient:
             submitted.cancel()
             raise
         return answer(submitted)
+
+
+def in_background(
+    client: SyncClient, work: Callable[[Client], Coroutine[Any, Any, T]]
+) -> Future[T]:
+    """Start `work` with the asynchronous client behind `client`, on its event loop.
+
+    Closing `client` cancels it.
+    """
+    return client._thread.submit(work(client._client))
 
 
 async def _next(watching: AsyncIterator[T]) -> T | None:

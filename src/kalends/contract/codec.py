@@ -16,7 +16,7 @@ import msgpack
 import msgspec
 
 from kalends.core import limits
-from kalends.core.conversion import detail_and_path, remedy_at
+from kalends.core.conversion import UNREADABLE, detail_and_path, remedy_at
 from kalends.core.errors import InvalidInput, TooLarge
 
 MSGPACK: Final = "application/msgpack"
@@ -36,9 +36,6 @@ _JSON_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """A text, or the beginning of one without an end; no byte is read twice."""
 
 
-_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
 def encode_msgpack(value: object) -> bytes:
     return _MSGPACK.encode(value)
 
@@ -56,7 +53,7 @@ def decode_msgpack(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_B
     check_size(body, bytes_max)
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _wrong(error, kind, "MessagePack") from error
 
 
@@ -69,7 +66,7 @@ def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     check_size(body, limits.FRAME_BYTES_MAX)
     try:
         return decoder.decode(body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         detail, where = detail_and_path(error)
         raise InvalidInput(detail, where=where or "body") from error
 
@@ -79,7 +76,7 @@ def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTE
     check_size(body, bytes_max)
     try:
         return msgspec.json.decode(body, type=kind)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise _wrong(error, kind, "JSON") from error
 
 
@@ -125,7 +122,7 @@ def plain_json(body: bytes) -> Any:
             raise _too_many()
     try:
         return msgspec.json.decode(body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise InvalidInput("the body is not valid JSON", where="body") from error
 
 

@@ -10,7 +10,10 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 
+SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
+
 RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
+IdPart = Annotated[str, Meta(pattern=ids.whole(ids.ID_PART_PATTERN))]
 Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
 ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 MachineName = ResourceName

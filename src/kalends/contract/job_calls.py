@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.fields import Key, MachineName
+from kalends.contract.fields import Key, MachineName, TimeS
 from kalends.contract.history_calls import SlotsUsed
 from kalends.core import identifiers as ids
 from kalends.core import limits
@@ -112,6 +112,9 @@ class JobView(Answer, frozen=True, kw_only=True):
     node_seconds: int = 0
     credit_seconds: int = 0
     """Credit-seconds charged after the end; 3,600 are a credit."""
+    payer: str = ""
+    """The account that pays for the job, and where `cost_max` parts of a credit are reserved for it."""
+    cost_max: int = 0
     stood_s: int = 0
     """Seconds that the job was stopped for more urgent jobs; its limit does not count them."""
     changing_to: int = 0
@@ -152,10 +155,11 @@ class ListJobs(Body, frozen=True, kw_only=True):
 
 
 class NodesOut(Answer, frozen=True, kw_only=True):
-    """Nodes out of service, and the operator's reason."""
+    """Nodes out of service, and the operator's reason; they are back by themselves at `until` (0: no end)."""
 
     nodes: tuple[int, ...]
     reason: str
+    until: int = 0
 
 
 class MachineLoad(Answer, frozen=True, kw_only=True):
@@ -181,6 +185,8 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     configured_policy: str = ""
     decides: str = ""
     """The batch system that schedules the jobs alone, with nodes that are not known here; "": none."""
+    aside: str = ""
+    """The host to which the machine belongs, if its site runs on another one: what runs is not known then."""
 
 
 class Jobs(Answer, frozen=True, kw_only=True):
@@ -230,13 +236,14 @@ class ChangeJob(Body, frozen=True, kw_only=True):
 
 class ServeNodes(Body, frozen=True, kw_only=True):
     """Drain nodes (running jobs continue, no new ones start), fail them (running jobs are ended, and may
-    run again elsewhere), or put them back into service.
+    run again elsewhere), or put them back into service. A drain may have an end: `until` (0: none).
     """
 
     machine: MachineName
     what: Literal["drain", "fail", "resume"]
     nodes: NodeNumbers
     detail: Annotated[str, Meta(max_length=200)] = ""
+    until: TimeS = 0
 
 
 class SetPolicy(Body, frozen=True, kw_only=True):
@@ -316,6 +323,31 @@ class MachineGaps(Answer, frozen=True, kw_only=True):
     machine: MachineLoad
     made_at: int
     gaps: tuple[NodeGap, ...]
+
+
+class LoseHost(Body, frozen=True, kw_only=True):
+    """Give up the host `host` (its name, or its id), with `machine` alone or ("") with all its machines.
+
+    What ran there ends as lost, or runs again. Nothing of it may still run there.
+    """
+
+    host: Annotated[str, Meta(min_length=1, max_length=limits.HOST_NAME_MAX)]
+    machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
+
+
+class MovedMachine(Answer, frozen=True, kw_only=True):
+    """A machine that belongs to the site's present host now; of its jobs, `ended` were lost for good, and
+    `again` may run again.
+    """
+
+    machine: str
+    ended: int
+    again: int
+
+
+class LostHost(Answer, frozen=True, kw_only=True):
+    host: str
+    machines: tuple[MovedMachine, ...]
 
 
 class Replan(Body, frozen=True, kw_only=True):

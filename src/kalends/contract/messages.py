@@ -15,6 +15,7 @@ Compare  broker->site  what do you keep for my register? A page of it
 Compared site->broker  the answer to Compare
 Relock   broker->site  this was committed with you, and you have forgotten it: lock it again
 Relocked site->broker  it is locked; or what stands in the way
+Recharge broker->site  this was committed with you, and is over: its charge and its refund
 Settled  broker->site  all has been compared, and made good or named
 Query    broker->site  what is free, as this principal may see it; touches nothing
 View     site->broker  the answer to Query
@@ -50,6 +51,8 @@ StartSays broker->site  the answer to StartAsk; or the job has started elsewhere
 ReadyAsk  broker->site  all parts of a job in step have their nodes: are yours still there?
 Refer    to manager    which members of a virtual site are best asked for a place for this job?
 Referred from manager  these: an opinion
+Split    to manager    which are the best splits of a job over members of a virtual site?
+Splits   from manager  so: an opinion; or which link carries too little
 EndOfJob site->broker  a job that was placed here has ended: how, when, and how long it ran
 EndNoted broker->site  the answer to EndOfJob: it is written down, or of no use any more
 PartNews site->broker  which job a part of one in step is here; that it has failed, or ended
@@ -62,21 +65,28 @@ PeerSays site->site    locked, prepared, or never (a durable refusal, written be
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
+from kalends.contract.costs import NOT_TOLD, Refund
+from kalends.contract.costs import Cost as Cost
+from kalends.contract.costs import Pays as Pays
 from kalends.contract.fields import EndWord as EndWord
 from kalends.contract.fields import RequestId as RequestId
 from kalends.contract.fields import ResourceName as ResourceName
+from kalends.contract.fields import SiteName as SiteName
 from kalends.contract.fields import TimeS as TimeS
 from kalends.contract.fields import Units as Units
 from kalends.contract.fields import Want as Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
+from kalends.core.features import BID_HINTS, CANCELS, PRICES, SHARING, SPLITS, Feature, since
+from kalends.core.implementations import Implementation, JobWay
 from kalends.core.jobs import JobNumber, JobRequest
+from kalends.core.money import Rate
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import (
@@ -90,24 +100,27 @@ from kalends.core.scripts import (
     ScriptSource,
     Starts,
     Stop,
+    TermNeeds,
 )
 from kalends.core.steps import StepPart
+from kalends.core.transport import Traffic
 
 WIRE_VERSION = 2
 
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
-HoldId = Annotated[int, Meta(ge=1, le=(1 << 62))]
+HOLD_ID_MAX = 1 << 62
+HoldId = Annotated[int, Meta(ge=1, le=HOLD_ID_MAX)]
 """A claim's number at its site: store epoch << 40 | sequence; strictly increasing there."""
 Count = Annotated[int, Meta(ge=0, le=(1 << 62))]
 """A whole number that every store and codec on the way can carry: clocks, epochs, positions."""
-SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
 HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
 LifeId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
+Terms = Annotated[str, Meta(max_length=16)]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
 Proof = Annotated[str, Meta(max_length=64)]
 """A secret that proves the right to say something (`kalends.contract.proofs`), or "" for none."""
-Warrant = Annotated[str, Meta(max_length=96)]
+Warrant = Annotated[str, Meta(max_length=256)]
 """The register's own proof of what it tells a site: kept there, and shown to it should it ever forget."""
 
 Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
@@ -116,6 +129,9 @@ Url = Annotated[str, Meta(max_length=512)]
 Way = Annotated[str, Meta(pattern=ids.whole(ids.WAY_PATTERN))]
 """How a member is reached from a virtual site: its name, after those of the virtual sites in between."""
 
+
+LinkRate = Annotated[float, Meta(ge=0, le=1e30)]
+"""Megabytes (10^6 bytes) a second between two members of a virtual site."""
 
 Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
 
@@ -207,7 +223,10 @@ class Compare(Message, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A site's record of one request: a promise, a reservation, or its end."""
+    """A site's record of one request: a promise, a reservation, or its end.
+
+    `cost` is what the site has charged for it, and `refund` what it has paid back.
+    """
 
     rid: RequestId
     att: Attempt
@@ -219,6 +238,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
     replaces: RequestId | Literal[""] = ""
     warrant: Warrant = ""
+    cost: Annotated[Cost | None, since(PRICES, hint=True)] = None
+    refund: Annotated[Refund, since(PRICES, hint=True)] = NOT_TOLD
 
 
 class Compared(Message, frozen=True, kw_only=True):
@@ -249,6 +270,8 @@ class Relock(Message, frozen=True, kw_only=True):
     proofs: Proofs = {}
     warrant: Warrant = ""
     replaces: RequestId | Literal[""] = ""
+    cost: Annotated[Cost | None, since(PRICES, hint=True)] = None
+    """What the site voted, and is charged again."""
 
 
 class Relocked(Message, frozen=True, kw_only=True):
@@ -256,6 +279,26 @@ class Relocked(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     blockers: Annotated[tuple[Annotated[str, Meta(max_length=256)], ...], Meta(max_length=256)] = ()
+
+
+class Recharge(Message, frozen=True, kw_only=True):
+    """This was committed with you, and is over: have the charge, and `refund`, in your ledger.
+
+    It follows a restore of the site's store, and costs no more than the site has proved that it voted. If the
+    refund is not known, it follows from `at`, when the register has cancelled it, and from `reclaimed`, as in
+    `Cancel`.
+    """
+
+    SINCE: ClassVar[Feature] = PRICES
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof
+    principal: Principal
+    cost: Cost
+    refund: Refund = NOT_TOLD
+    at: TimeS = 0
+    reclaimed: bool = False
 
 
 class Settled(Message, frozen=True, kw_only=True):
@@ -331,12 +374,29 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         Meta(max_length=2 * limits.RULES_MAX),
     ] = ()
     """With ``detail``: the owner's rules that hold for the asker, in words."""
+    terms: Annotated[Terms, since(PRICES, hint=True)] = ""
+    """The list in the view by which it is priced; "" if it is free of charge."""
+
+
+class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The price of a unit for the asker: ``(start, end, rate)`` without gaps (see `core/money`).
+
+    `terms` name the rules behind it: resources with the same prices share one list.
+    """
+
+    terms: Terms
+    steps: Annotated[
+        tuple[tuple[TimeS, TimeS, Rate], ...], Meta(max_length=limits.VIEW_STEPS_MAX)
+    ] = ()
 
 
 class View(Message, frozen=True, kw_only=True):
     query_id: Count
     epoch: Count
     views: Annotated[tuple[FreeSteps, ...], Meta(max_length=limits.CLAIMS_MAX)]
+    prices: Annotated[
+        tuple[PriceList, ...], Meta(max_length=limits.CLAIMS_MAX), since(PRICES, hint=True)
+    ] = ()
 
 
 class Visit(Message, frozen=True, kw_only=True):
@@ -364,6 +424,9 @@ class Visit(Message, frozen=True, kw_only=True):
     considered: bool = False
     """A person considers the hold: when it is recalled they have longer to answer."""
     jobs: Annotated[dict[ResourceName, JobRequest], Meta(max_length=limits.STEP_PARTS_MAX)] = {}
+    pays: Annotated[Pays | None, since(PRICES, hint=True)] = None
+    heir_of: Annotated[str, Meta(max_length=128), since(SHARING)] = ""
+    """The user whose reservation the principal takes over: as a booking of theirs, in its place."""
 
 
 class Visited(Message, frozen=True, kw_only=True):
@@ -382,6 +445,8 @@ class Visited(Message, frozen=True, kw_only=True):
     refusals: Refusals = ()
     ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
     approval: bool = False
+    cost: Annotated[Cost | None, since(PRICES, hint=True)] = None
+    """What is charged once it is committed; without one, nothing is."""
 
 
 class Solicit(Message, frozen=True, kw_only=True):
@@ -393,6 +458,9 @@ class Solicit(Message, frozen=True, kw_only=True):
 
     `jobs` has the job as it would run on some of the machines, where it is another one than `job` there: in
     another implementation, for which alone a place is held there.
+
+    If there are several `ways` to run it on a machine, the first is that one, and the site may choose
+    another: by `rank`, a script of the job, or by its owner's aim. All are ways to run `implementations`.
     """
 
     rid: RequestId
@@ -406,6 +474,17 @@ class Solicit(Message, frozen=True, kw_only=True):
     jobs: Annotated[
         dict[ResourceName, JobRequest], Meta(max_length=limits.SOLICITED_MACHINES_MAX)
     ] = {}
+    implementations: Annotated[
+        tuple[Implementation, ...],
+        Meta(max_length=limits.IMPLEMENTATIONS_MAX),
+        since(BID_HINTS, hint=True),
+    ] = ()
+    ways: Annotated[
+        dict[ResourceName, Annotated[tuple[JobWay, ...], Meta(max_length=limits.WAYS_MAX)]],
+        Meta(max_length=limits.SOLICITED_MACHINES_MAX),
+        since(BID_HINTS, hint=True),
+    ] = {}
+    rank: Annotated[ScriptSource, since(BID_HINTS, hint=True)] = ""
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     secret: Secret
     hold_ms: Annotated[int, Meta(ge=1_000, le=limits.PLACE_HOLD_MS_MAX)]
@@ -417,7 +496,10 @@ class PlaceOffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     It is foreseen during ``[start, end)`` on `nodes` nodes. `start_by` is `start` where the queue's policy
     promises that it has nodes by then; 0: it does not, and `late_start` (the start that nine in ten such jobs
     make) is what is known. Neither is earlier than the place may be taken at the latest: where its nodes are
-    free it begins at once when it is.
+    free it begins at once when it is. Other bidders never hear of a place that is `undisclosed`.
+
+    The nodes are the job's alone, or `shared` with others; `load` percent of the machine's are taken now. By
+    the owner's tariff it costs `price` credits at most.
     """
 
     machine: ResourceName
@@ -428,16 +510,29 @@ class PlaceOffer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     end: TimeS
     start_by: TimeS = 0
     late_start: TimeS = 0
+    undisclosed: Annotated[bool, since(BID_HINTS, hint=True)] = False
+    shared: Annotated[bool, since(BID_HINTS, hint=True)] = False
+    load: Annotated[int, Meta(ge=0, le=100), since(BID_HINTS, hint=True)] = 0
+    price: Annotated[float, Meta(ge=0, le=1e15), since(BID_HINTS, hint=True)] = 0.0
+    way: Annotated[int, Meta(ge=0, lt=limits.WAYS_MAX), since(BID_HINTS, hint=True)] = 0
+    """Which of the `ways` of the question it is for, if there were any."""
+    chosen_by: Annotated[Literal["", "aim", "rank"], since(BID_HINTS, hint=True)] = ""
+    rank_fault: Annotated[str, Meta(max_length=200), since(BID_HINTS, hint=True)] = ""
+    """Why the job's script was ignored."""
 
 
 class Bid(Message, frozen=True, kw_only=True):
-    """The answer to `Solicit`; `refusals` say of machines why they offer no place, or of the site."""
+    """The answer to `Solicit`; `refusals` say of machines why they offer no place, or of the site.
+
+    A site that takes nothing now may say until when (`closed_until`).
+    """
 
     rid: RequestId
     att: Attempt
     epoch: Count
     offers: Annotated[tuple[PlaceOffer, ...], Meta(max_length=limits.SOLICITED_MACHINES_MAX)] = ()
     refusals: Refusals = ()
+    closed_until: Annotated[TimeS, since(BID_HINTS, hint=True)] = 0
 
     @property
     def first_start(self) -> int:
@@ -466,6 +561,8 @@ class Dispatch(Message, frozen=True, kw_only=True):
     starts: Starts
     asks: Asks
     near: Annotated[tuple[Stop, ...], Meta(max_length=64)] = ()
+    meet: TermNeeds = ()
+    """What only this site and those in `near` can serve. They may answer with their common starts alone."""
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
@@ -475,6 +572,8 @@ class Dispatch(Message, frozen=True, kw_only=True):
     """Where the visit is passed on: the register of the broker that it comes from."""
     way: SiteName | Literal[""] = ""
     """Where the visit is passed on: by which site. `secret` then proves that it was sent this way."""
+    pays: Annotated[Pays | None, since(PRICES, hint=True)] = None
+    """Where the visit is passed on, there is none: each user pays from the own account."""
 
 
 class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -500,23 +599,71 @@ class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """The number of the run's record at the site, for `kalends agent replay`."""
     approval: bool = False
     """As in `Visited`, of some of what is held."""
+    seals: Annotated[tuple[Proof, ...], Meta(max_length=limits.CHOICES_MAX + 2)] = ()
+    """Proofs of a report on a visit that another site passed on; see `common_times.seals_of`."""
+
+
+class CommonPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A site of `CommonTimes`. It holds `held` slots, numbered from `first` on, the best first.
+
+    The rest is as in `SiteReport`.
+    """
+
+    site: SiteName
+    epoch: Count = 0
+    first: Count = 0
+    held: Annotated[int, Meta(ge=0, le=limits.CHOICES_MAX)] = 0
+    sent: AgentMessages = ()
+    run: Annotated[str, Meta(max_length=64)] = ""
+    approval: bool = False
+
+
+Pick = tuple[
+    Annotated[int, Meta(ge=0, lt=limits.CLAIMS_MAX)],
+    Annotated[int, Meta(ge=0, lt=limits.CHOICES_MAX)],
+]
+"""A held slot in few bytes: its place among what the site was asked for, and its place in what it holds."""
+
+Picks = Annotated[tuple[Pick, ...], Meta(max_length=limits.CHOICES_MAX)]
+
+
+class CommonTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The common starts at which sites near one another hold what only they can serve.
+
+    Each of `starts` is a common start with the picks of each of `sites`. `seal` joins what all but the first
+    site have proved of these (`kalends.contract.common_times`).
+    """
+
+    sites: Annotated[tuple[CommonPart, ...], Meta(min_length=2, max_length=65)]
+    starts: Annotated[
+        tuple[tuple[TimeS, Annotated[tuple[Picks, ...], Meta(max_length=65)]], ...],
+        Meta(min_length=1, max_length=limits.CLAIMS_MAX),
+    ]
+    seal: Proof
 
 
 class Report(Message, frozen=True, kw_only=True):
-    """The answer to `Dispatch`: first of the site itself, then of each site it was passed on to."""
+    """The answer to `Dispatch`: first of the site itself, then of each site it was passed on to.
+
+    Or `common` is in their place, where that was asked for.
+    """
 
     rid: RequestId
     att: Attempt
-    sites: Annotated[tuple[SiteReport, ...], Meta(min_length=1, max_length=65)]
+    sites: Annotated[tuple[SiteReport, ...], Meta(max_length=65)] = ()
+    common: CommonTimes | None = None
 
 
 class Prepare(Message, frozen=True, kw_only=True):
+    """`pays` holds whatever an agent's visit said, which a near site may have passed on without it."""
+
     rid: RequestId
     att: Attempt
     secret: Proof = ""
     hold_ids: Annotated[tuple[HoldId, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
+    pays: Annotated[Pays | None, since(PRICES, hint=True)] = None
 
 
 class Voted(Message, frozen=True, kw_only=True):
@@ -525,6 +672,8 @@ class Voted(Message, frozen=True, kw_only=True):
     epoch: Count
     vote: Literal["yes", "no", "locked", "stale"]
     refusals: Refusals = ()
+    cost: Annotated[Cost | None, since(PRICES, hint=True)] = None
+    """As in `Visited`."""
 
 
 class Decide(Message, frozen=True, kw_only=True):
@@ -543,6 +692,8 @@ class Done(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     of: Literal["commit", "abort", "cancel"]
+    refund: Annotated[Refund, since(PRICES, hint=True)] = NOT_TOLD
+    """What a cancel has paid back."""
 
 
 class Forget(Message, frozen=True, kw_only=True):
@@ -552,19 +703,43 @@ class Forget(Message, frozen=True, kw_only=True):
 
 
 class Cancel(Message, frozen=True, kw_only=True):
+    """`at` is when the register decided this: a fee is by that time, and not by when the site hears of it.
+
+    `reclaimed`: an owner has taken slots of it back. Its user pays no fee, here or elsewhere.
+    """
+
     rid: RequestId
     att: Attempt
     secret: Proof = ""
     warrant: Warrant = ""
+    at: Annotated[TimeS, since(PRICES, hint=True)] = 0
+    reclaimed: Annotated[bool, since(PRICES, hint=True)] = False
+
+
+class Won(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The place that has won: at `site` the job is expected to run from `start` for `runs_s`.
+
+    At the site that is told it would have ended `behind_s` later. It is what `no_go` tells in Weissman and
+    Grimshaw 1996, section 4: a hint, which binds nobody.
+    """
+
+    site: SiteName
+    start: TimeS
+    runs_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)]
+    behind_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
 
 
 class Release(Message, frozen=True, kw_only=True):
-    """Empty `hold_ids`: all holds of the request, and its places in line and in waiting lists."""
+    """Empty `hold_ids`: all holds of the request, and its places in line and in waiting lists.
+
+    A site whose bid has lost may hear what has `won`, if the winner's owner discloses it.
+    """
 
     rid: RequestId
     att: Attempt
     secret: Proof = ""
     hold_ids: HoldIds = ()
+    won: Annotated[Won | None, since(BID_HINTS, hint=True)] = None
 
 
 class Renew(Message, frozen=True, kw_only=True):
@@ -675,7 +850,8 @@ class Await(Message, frozen=True, kw_only=True):
     that has `seen` the offer, or by a visit, or a few seconds have passed, nobody younger gets that room.
     Repeating it keeps the place in the list; without that it is lost after a minute.
     `seen` is the number of the last news of this list (see `Awaited`) that the asker has looked into; 0:
-    none, for it is new there, or the site has not answered its look.
+    none, for it is new there, or the site has not answered its look. With `pays`, room that the payer cannot
+    pay for now is offered to those behind.
     """
 
     rid: RequestId
@@ -686,6 +862,7 @@ class Await(Message, frozen=True, kw_only=True):
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.LISTING_MAX)]
     length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
     seen: Count = 0
+    pays: Annotated[Pays | None, since(PRICES, hint=True)] = None
 
 
 class Awaited(Message, frozen=True, kw_only=True):
@@ -696,6 +873,7 @@ class Awaited(Message, frozen=True, kw_only=True):
     `news` is the number of the last thing that the asker should look into; it is told, and told again,
     until the asker has `seen` it. `fresh`: besides what is offered here something may have freed unseen,
     before it waited for all of this, or while what it was told was lost: look once more.
+    `dear` says what came free, and went to others, because it costs more than can be paid.
     """
 
     rid: RequestId
@@ -704,6 +882,7 @@ class Awaited(Message, frozen=True, kw_only=True):
     offered: Annotated[tuple[Freed, ...], Meta(max_length=limits.LISTING_MAX)] = ()
     fresh: bool = False
     news: Count = 0
+    dear: Annotated[Refusal | None, since(PRICES, hint=True)] = None
 
 
 class Reclaim(Message, frozen=True, kw_only=True):
@@ -711,7 +890,8 @@ class Reclaim(Message, frozen=True, kw_only=True):
 
     Repeated until the reservation is moved or cancelled: the site never breaks a lock by itself.
     `reason` is for the reservation's user. `lost`: it is not that the owner needs them; they cannot be kept.
-    With `units`, the owner needs so many of each, and not all.
+    With `units`, the owner needs so many of each, and not all. With `cancel` the reservation is not moved,
+    but cancelled at all its sites, also if it has begun.
     """
 
     rid: RequestId
@@ -722,6 +902,7 @@ class Reclaim(Message, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(max_length=200)] = ""
     lost: bool = False
     units: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
+    cancel: Annotated[bool, since(CANCELS, hint=True)] = False
 
 
 class Inquire(Message, frozen=True, kw_only=True):
@@ -846,6 +1027,63 @@ class Referred(Message, frozen=True, kw_only=True):
     ways: Annotated[tuple[Way, ...], Meta(max_length=limits.MEMBERS_MAX)] = ()
 
 
+class MemberMachine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A machine of a member, with all its nodes, that the user of a job may see."""
+
+    way: Way
+    machine: ResourceName
+    nodes: Units
+
+
+class Split(Message, frozen=True, kw_only=True):
+    """A question: how best to split a job of `nodes` over these machines.
+
+    Each node exchanges `traffic_mb_per_s` with all others together, in megabytes (10^6 bytes) a second.
+    """
+
+    SINCE: ClassVar[Feature] = SPLITS
+
+    nodes: Units
+    traffic_mb_per_s: Traffic = 0.0
+    machines: Annotated[
+        tuple[MemberMachine, ...], Meta(min_length=1, max_length=limits.SPLIT_MACHINES_MAX)
+    ]
+
+
+class NodeShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The nodes of a machine in a split."""
+
+    machine: ResourceName
+    nodes: Units
+
+
+class LinkLack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The link that is in the way: `nodes` at `members` need `needs_mb_per_s` of its `mb_per_s`.
+
+    It would carry a traffic of `fits_mb_per_s`.
+    """
+
+    members: tuple[SiteName, SiteName]
+    nodes: tuple[Units, Units]
+    mb_per_s: LinkRate
+    needs_mb_per_s: LinkRate
+    fits_mb_per_s: LinkRate
+
+
+class Splits(Message, frozen=True, kw_only=True):
+    """The answer to `Split`: an opinion, the best first; or none, and perhaps the link that is in the way."""
+
+    SINCE: ClassVar[Feature] = SPLITS
+
+    splits: Annotated[
+        tuple[
+            Annotated[tuple[NodeShare, ...], Meta(min_length=1, max_length=limits.TERMS_MAX)], ...
+        ],
+        Meta(max_length=limits.SPLITS_MAX),
+    ] = ()
+    lack: LinkLack | None = None
+
+
 class EndOfJob(Message, frozen=True, kw_only=True):
     """The job that `rid` has placed here has ended `at` some time (seconds UTC), after it ran for `ran_s`.
 
@@ -921,6 +1159,7 @@ ToSite = (
     Welcome
     | Compare
     | Relock
+    | Recharge
     | Settled
     | Query
     | Visit

@@ -17,9 +17,9 @@ NoticeTo = Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.ADDRESS_PATTERN
 
 
 class ChangeByOthers(Answer, frozen=True, kw_only=True):
-    """A change of a request by an owner or operator, with their `reason`, `at` seconds UTC.
+    """A change of a request by an owner, an operator or a participant, with their `reason`, `at` seconds UTC.
 
-    `by` names the sites, or the operator. `was` are the earlier slots.
+    `by` names the sites, or the user. `was` are the earlier slots.
     """
 
     made: Made

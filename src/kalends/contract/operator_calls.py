@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.fields import WaitMs, Want
+from kalends.contract.fields import TimeS, WaitMs, Want
 from kalends.contract.resource_calls import SiteStatus
+from kalends.core.errors import InvalidInput
+from kalends.core.times import format_time
 
 
 class ListBidders(Body, frozen=True, kw_only=True):
@@ -136,6 +138,25 @@ class Reconciled(Answer, frozen=True, kw_only=True):
 
 
 class Drain(Body, frozen=True, kw_only=True):
-    """Refuse new claims (`on`), or accept them again; promises are kept."""
+    """Refuse new claims (`on`), or accept them again; promises are kept.
+
+    The server accepts claims again by itself at `until`, in seconds UTC; 0: when it is called to.
+    """
 
     on: bool
+    until: TimeS = 0
+
+    def check(self, now_s: int) -> None:
+        """Raise `InvalidInput` for an end that has passed, or an end without a drain."""
+        if self.until and not self.on:
+            raise InvalidInput(
+                "a server that accepts claims again has no end of a drain",
+                where="until",
+                remedy="leave it out",
+            )
+        if self.until and self.until <= now_s:
+            raise InvalidInput(
+                f"the drain would have ended already, at {format_time(self.until, 'UTC')}",
+                where="until",
+                remedy="give a later time, e.g. in 2h",
+            )

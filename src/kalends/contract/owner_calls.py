@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.fields import Key, RequestId, ResourceName, TimeS, Want
+from kalends.contract.fields import IdPart, Key, ResourceName, TimeS, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 
@@ -21,10 +21,11 @@ class ListApprovals(Body, frozen=True, kw_only=True):
 class DecideApproval(Body, frozen=True, kw_only=True):
     """The owner's decision about request `id`, as listed with this `revision`; `word` is for its user.
 
-    Repeating the decision changes nothing; another decision is refused.
+    A part of an id must be of one request alone, among those that wait or are decided. Repeating the decision
+    changes nothing; another decision is refused.
     """
 
-    id: RequestId
+    id: IdPart
     approve: bool
     revision: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     word: Annotated[str, Meta(max_length=limits.OWNER_WORD_MAX)] = ""
@@ -51,6 +52,8 @@ class ApprovalView(Answer, frozen=True, kw_only=True):
     """Whether the request changes a reservation, which stays as it is until the decision."""
     word: str = ""
     by: str = ""
+    first: str = ""
+    """The user who approved it first, if two people have to."""
 
 
 class Approvals(Answer, frozen=True, kw_only=True):
@@ -119,6 +122,10 @@ class ReclaimedReservation(Answer, frozen=True, kw_only=True):
     to_end: int = 0
 
 
+Standing = Literal["move", "keep", "cancel"]
+"""What becomes of the reservations in a period that its owner closes."""
+
+
 class ReclaimView(Answer, frozen=True, kw_only=True):
     """A reclaim: `waiting` reservations are still there, `gone` ones have been moved or cancelled.
 
@@ -142,7 +149,66 @@ class ReclaimView(Answer, frozen=True, kw_only=True):
     exact: bool = True
     reservations: tuple[ReclaimedReservation, ...] = ()
     """All of `waiting`, `gone` and `spared`, with details."""
+    closure: str = ""
+    """Key of the closure that it is a part of; "" if it is none."""
+    standing: Standing = "move"
 
 
 class Reclaims(Answer, frozen=True, kw_only=True):
     reclaims: tuple[ReclaimView, ...]
+
+
+class CloseSite(Body, frozen=True, kw_only=True):
+    """Close `resources` (none: all of the site) during ``[start, end)``: nothing new is taken there.
+
+    By `standing`, reservations in that time are kept, moved as in a reclaim, or cancelled as a whole, also
+    if they have begun. Their users get the `reason`. The `key` makes the call repeatable: for a closure
+    that stands, the call changes `standing` and `reason`, and `start` and `end` may be 0. With `dry_run`
+    nothing is changed, and the answer lists the reservations.
+    """
+
+    key: Annotated[Key, Meta(max_length=72)]
+    resources: Annotated[
+        tuple[ResourceName, ...], Meta(max_length=limits.RESOURCES_CLOSED_MAX)
+    ] = ()
+    start: TimeS = 0
+    end: TimeS = 0
+    standing: Standing = "keep"
+    reason: Annotated[str, Meta(max_length=200)] = ""
+    dry_run: bool = False
+
+
+class OpenSite(Body, frozen=True, kw_only=True):
+    """End the closure of this `key`, or (`""`) all of them: the time can be booked again."""
+
+    key: Annotated[Key, Meta(max_length=72)] | Literal[""] = ""
+
+
+class ClosureView(Answer, frozen=True, kw_only=True):
+    """A closed period: a reclaim for each resource, with the reservations in it."""
+
+    key: str
+    start: int
+    end: int
+    standing: Standing
+    parts: tuple[ReclaimView, ...]
+    reason: str = ""
+
+
+class Closures(Answer, frozen=True, kw_only=True):
+    closures: tuple[ClosureView, ...]
+
+
+class CheckIn(Body, frozen=True, kw_only=True):
+    """The user of reservation `id` came for its slots at this site. Owners may say so for any user."""
+
+    id: IdPart
+
+
+class CheckedIn(Answer, frozen=True, kw_only=True):
+    """The check-in of reservation `id` at `came_at` (seconds UTC); it counts for `slots`."""
+
+    id: str
+    user: str
+    came_at: int
+    slots: tuple[Want, ...]

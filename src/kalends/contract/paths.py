@@ -23,8 +23,15 @@ OPENAPI_PATH: Final = "/v1/openapi.json"
 CALLS_PATH: Final = "/v1/calls"
 """The paths of a server's description, and of a client's session."""
 
+LINKS_PATH: Final = "/shared"
+"""The path of guest links, each below it by the secret in its address."""
+
+FEEDS_PATH: Final = "/feed"
+"""The path of calendar feeds, each below it by the secret in its address."""
+
 MEMBERS_PATH: Final = "/v1/members"
 REFER_PATH: Final = "/v1/refer"
+SPLIT_PATH: Final = "/v1/split"
 
 WAY_HEADER: Final = "Kalends-Way"
 """The header with the virtual sites on the way, the first one first."""

@@ -15,6 +15,7 @@ from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Attribute
 from kalends.core.scripts import ScriptSource
+from kalends.core.transport import JobData
 
 
 class PlacedEnd(Answer, frozen=True, kw_only=True):
@@ -59,10 +60,13 @@ class PlaceJob(Body, frozen=True, kw_only=True):
     do not count. `prefer` are the delays that some machines are worth. The sites `homes` are always asked;
     of a virtual site, one of its sites is. With `implementations` each machine is asked for the one that
     would end first there, whose program, nodes and limit replace those of `job`, which are those of one of
-    them. `pick` is the source of a script whose ``pick(bids)`` orders the bids. A `redundant` job gets a
-    place at two sites, if two bid, and starts at the first that can; so it starts at most once, even if
-    `job` does not ask for that, unless it may run again. With `by_limits`, bids are compared by the limit of
-    the job, not by the run times of earlier jobs. `key` and `wait_ms` are as in `Book`.
+    them. `pick` is the source of a script whose ``pick(bids)`` orders the bids, and `rank` of one whose
+    ``rank(schedules, machine)`` orders, at each site, the ways to run it there. The time to transport `data`
+    to a site, by the links that the broker knows, counts in its end there; sites that have it are homes, too.
+    A `redundant` job gets a place at two sites, if two bid, and starts at the first that can; so it starts
+    at most once, even if `job` does not ask for that, unless it may run again. With `by_limits`, bids are
+    compared by the limit of the job, not by the run times of earlier jobs. `key` and `wait_ms` are as in
+    `Book`.
     """
 
     key: Key
@@ -73,6 +77,8 @@ class PlaceJob(Body, frozen=True, kw_only=True):
         tuple[PlacePreference, ...], Meta(max_length=limits.PLACE_PREFERENCES_MAX)
     ] = ()
     pick: ScriptSource = ""
+    rank: ScriptSource = ""
+    data: Annotated[tuple[JobData, ...], Meta(max_length=limits.PLACE_DATA_MAX)] = ()
     implementations: Annotated[
         tuple[Implementation, ...], Meta(max_length=limits.IMPLEMENTATIONS_MAX)
     ] = ()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.fields import Key, RequestId, ResourceName, TimeS, Units, WaitMs
+from kalends.contract.fields import IdPart, Key, RequestId, ResourceName, TimeS, Units, WaitMs
 from kalends.contract.request_views import RequestView
 from kalends.core import limits
 from kalends.core.errors import Refusal
@@ -54,6 +54,18 @@ class ByKey(Body, frozen=True, kw_only=True):
 
 class ById(Body, frozen=True, kw_only=True):
     id: RequestId
+
+
+class FindIds(Body, frozen=True, kw_only=True):
+    """Find the caller's requests, and changes of them, whose ids begin or end with `part`."""
+
+    part: IdPart
+
+
+class Ids(Answer, frozen=True, kw_only=True):
+    """Whole ids, the newest first."""
+
+    ids: tuple[str, ...]
 
 
 class Finish(Body, frozen=True, kw_only=True):

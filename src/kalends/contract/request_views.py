@@ -45,7 +45,8 @@ class Waiting(Answer, frozen=True, kw_only=True):
     before it in any queue; `awaited` are the resources, or sites, that it waits for, and `earliest`
     the start that is tried now (0: any). `listed`: it is on waiting lists for locked slots, and holds
     nothing until then. `approval`: all slots are held, and the owners of the awaited resources must approve
-    the request by `until`.
+    the request by `until`. `opens`: it is asked for then (seconds UTC; 0: it was asked for), once it lies
+    within the horizons of the awaited resources.
     """
 
     since: int
@@ -55,6 +56,7 @@ class Waiting(Answer, frozen=True, kw_only=True):
     earliest: int = 0
     listed: bool = False
     approval: bool = False
+    opens: int = 0
 
 
 class UnitsOut(Answer, frozen=True, kw_only=True):
@@ -64,6 +66,29 @@ class UnitsOut(Answer, frozen=True, kw_only=True):
     units: int
     at: int
     detail: str = ""
+
+
+class SharedWith(Answer, frozen=True, kw_only=True):
+    """A participant: ``user:NAME`` or ``group:NAME``, since `at` (seconds UTC)."""
+
+    party: str
+    may: Literal["look", "change"]
+    at: int
+
+
+class SharingView(Answer, frozen=True, kw_only=True):
+    """The participants, the offer and the link of a request.
+
+    `may` is what the caller may do with a request of another user: look at it, change it, or take it over.
+    The rest is for its user: the participants, whom it is offered to, until when (seconds UTC), and whether
+    a guest link shows it. The user whom it is offered to sees that offer, too.
+    """
+
+    may: Literal["", "look", "change", "take"] = ""
+    parties: tuple[SharedWith, ...] = ()
+    offered_to: str = ""
+    offered_until: int = 0
+    link: bool = False
 
 
 class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
@@ -107,10 +132,27 @@ class RequestView(Answer, NotebookForm, frozen=True, kw_only=True):
     """Held resources whose owners must approve a lock."""
     priority: int | None = None
     """The priority that the broker granted; None if it does not report it."""
+    costs: dict[str, int] = {}
+    """The charge at each site, in parts of its credit; sites that charge nothing are left out."""
+    refunds: dict[str, int] = {}
+    """The parts that each site has paid back since it was cancelled."""
     units_out: tuple[UnitsOut, ...] = ()
     """Units of its slots that cannot be used at present, because of failed nodes for instance."""
     changed: ChangeByOthers | None = None
     """The last change by others; None if the user has changed the request since."""
+    changes: int = 0
+    """The number of times that its slots were changed: moved, extended, shrunk."""
+    updated_at: int = 0
+    """When its last event happened (seconds UTC)."""
+    series: str = ""
+    """The id of its series, and the name of its occurrence there: the local time by the rule."""
+    occurrence: str = ""
+    booked_by: str = ""
+    """The user who has booked it in the name of `user`."""
+    given_by: str = ""
+    """The user who handed it over."""
+    sharing: SharingView | None = None
+    """Set by `show` and `list` if the request is shared, or offered to another user."""
     problem: Problem | None = None
 
     def __repr__(self) -> str:

@@ -63,7 +63,8 @@ class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
 
     Complete up to `until`. Not a promise: others may book in the meantime. If a batch system is behind the
     resource, bookings by others there were last seen at `as_of`. `rules` are the owner's rules for the
-    caller, in words. `now` is the time of the answer: before it nothing is free, and nothing closed.
+    caller, in words. `now` is the time of the answer: before it nothing is free, and nothing closed. `prices`
+    say what a unit costs the caller: ``(start, end, price)``, in 1/1,000 credit for an hour; none: nothing.
     """
 
     resource: ResourceInfo
@@ -75,6 +76,7 @@ class CalendarView(Answer, NotebookForm, frozen=True, kw_only=True):
     as_of: int = 0
     rules: tuple[str, ...] = ()
     now: int = 0
+    prices: tuple[tuple[int, int, int], ...] = ()
 
     def __repr__(self) -> str:
         # Imported here because only people at a terminal ask for it.
@@ -112,7 +114,10 @@ class Price(Answer, frozen=True, kw_only=True):
 
 
 class Candidate(Answer, frozen=True, kw_only=True):
-    """A possible start; `weight` is the sum of met preferences, and `alternative` counts from 0."""
+    """A possible start; `weight` is the sum of met preferences, and `alternative` counts from 0.
+
+    `costs` has the price at each site that has prices, in 1/3,600,000 credit of that site.
+    """
 
     start: int
     end: int
@@ -120,6 +125,7 @@ class Candidate(Answer, frozen=True, kw_only=True):
     alternative: int = 0
     weight: float = 0.0
     price: Price | None = None
+    costs: dict[str, int] = {}
 
 
 class Obstacle(Answer, frozen=True, kw_only=True):

@@ -19,11 +19,27 @@ Role = Literal["site", "broker", "virtual"]
 
 
 class Health(Answer, frozen=True, kw_only=True):
-    status: Literal["ok", "starting", "draining", "failing"]
+    """`until` is when a drain ends by itself (seconds UTC); 0: it has no end, or nothing is drained.
+
+    The `store` works, or hangs on a write that has taken `stuck_s`, or fails: it is away, or refused, or
+    cannot be read. It is "" if there is none, or it is not known yet. A standby names the host of the
+    process that serves in `served_on`; "": not known, or none.
+    """
+
+    status: Literal["ok", "starting", "standby", "draining", "failing"]
     role: Role
     name: str
     version: str
     detail: str = ""
+    until: int = 0
+    store: Literal["", "works", "hangs", "fails"] = ""
+    stuck_s: float = 0.0
+    served_on: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether calls should be sent here; a draining server answers all but new bookings."""
+        return self.status in ("ok", "draining")
 
 
 class CallerView(Answer, frozen=True, kw_only=True):

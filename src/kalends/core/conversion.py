@@ -12,6 +12,9 @@ from kalends.core.identifiers import IN_WORDS, perhaps, whole
 
 T = TypeVar("T")
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What bytes raise that are not what was encoded: a flipped bit in a text is no error of msgspec's own."""
+
 _MISMATCHES: Final = {
     f"Expected `str` matching regex {whole(form)!r}": words
     for pattern, words in IN_WORDS.items()

@@ -29,7 +29,19 @@ class Feature(NamedTuple):
     words: str
 
 
-FEATURES: Final[tuple[Feature, ...]] = ()
+BID_HINTS: Final = Feature(
+    "bid-hints",
+    "ends of drains, winners of bids, price and load of places, ways to run a job and its rank",
+)
+CANCELS: Final = Feature("reclaim-cancels", "owners that cancel reservations and do not move them")
+BUFFERS: Final = Feature(
+    "buffers", "times that owners keep free around bookings, and resources that come together"
+)
+PRICES: Final = Feature("prices", "prices and payment")
+SHARING: Final = Feature("sharing", "reservations that are handed over to another user")
+SPLITS: Final = Feature("splits", "jobs that a virtual site splits over its members")
+
+FEATURES: Final[tuple[Feature, ...]] = (BID_HINTS, CANCELS, PRICES, BUFFERS, SHARING, SPLITS)
 """All features that this version knows, the oldest first. Peers that report none have none."""
 
 REQUIRED: Final[tuple[Feature, ...]] = ()

@@ -70,11 +70,12 @@ class Grain:
 
 def grain_of(info: ResourceInfo) -> Grain:
     """Return the grain of a resource. A zone that is not known here counts as UTC."""
-    return _grain(info.grain_s, info.zone)
+    return grain_by(info.grain_s, info.zone)
 
 
 @lru_cache(maxsize=4_096)
-def _grain(seconds: int, zone: str) -> Grain:
+def grain_by(seconds: int, zone: str) -> Grain:
+    """Return the grain of `seconds` on the clock of `zone`."""
     if _FINE_S % seconds == 0:
         return Grain(seconds, 0)
     phases = {offset % seconds for offset in clock_of(zone)}

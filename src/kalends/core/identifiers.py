@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from kalends.core.errors import InvalidInput
@@ -17,7 +18,13 @@ WAY_PATTERN: Final = rf"{NAME_PATTERN}(?:/{NAME_PATTERN}){{0,3}}"
 QUEUE_ENDING: Final = ".queue"
 """Suffix of a machine's name that makes the name of its queue, in which places are claimed."""
 
+MEMBERS: Final = "members"
+"""In the place of a resource of a virtual site: the machines of all its members."""
+
 REQUEST_ID_PATTERN: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+ID_PART_PATTERN: Final = r"[0-9a-f-]{4,36}"
+"""The beginning or the end of a request's id, or all of it."""
+
 KEY_PATTERN: Final = r"[A-Za-z0-9._:-]{8,80}"
 """A client-made key of one call: the client chooses it before the first send and keeps it for retries."""
 
@@ -29,6 +36,22 @@ ARGUMENT_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 
 WHO_PATTERN: Final = r"everyone|(?:user|group):\S{1,128}"
 """The principals of an access rule."""
+
+USER_PATTERN: Final = r"[^\s\x00-\x1f\x7f]{1,128}"
+PARTY_PATTERN: Final = rf"(?:user|group):{USER_PATTERN}"
+"""A user or a group with whom a reservation is shared."""
+
+PROJECT_PATTERN: Final = r"[A-Za-z0-9_.-]{1,64}"
+"""A project that pays at an owner's site."""
+
+ACCOUNT_PATTERN: Final = rf"user:[^\x00-\x1f\x7f]{{1,128}}|project:{PROJECT_PATTERN}"
+PAYER_PATTERN: Final = rf"everyone|{ACCOUNT_PATTERN}"
+"""An account, or those of all users who have none of their own."""
+
+DAY_PATTERN: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+LOCAL_PATTERN: Final = rf"{DAY_PATTERN}T[0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}})?"
+"""The name of an occurrence of a series: its nominal local start."""
+"""An account at an owner's site."""
 
 CLOCK_PATTERN: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 HASH_PATTERN: Final = r"[0-9a-f]{64}"
@@ -74,11 +97,18 @@ IN_WORDS: Final = {
     WAY_PATTERN: "a member is written as its name, after the names of the virtual sites on the way: "
     "campus/psc; four names at most",
     REQUEST_ID_PATTERN: "this is not the full id of a request",
+    ID_PART_PATTERN: "an id is given whole, or by 4 or more characters of its beginning or its end",
     KEY_PATTERN: "a key is 8 to 80 letters, digits, '.', '_', ':' and '-'",
     ATTRIBUTE_PATTERN: "the name of an attribute is 1 to 63 of a-z, 0-9, '_', '.' and '-', and begins "
     "with a letter",
     ARGUMENT_PATTERN: "the name of an argument is 1 to 63 of a-z, 0-9 and '_', and begins with a letter",
     WHO_PATTERN: "write everyone, user:NAME or group:NAME",
+    USER_PATTERN: "the name of a user has 1 to 128 characters, without spaces and control characters",
+    PARTY_PATTERN: "write user:NAME or group:NAME",
+    ACCOUNT_PATTERN: "an account is written user:NAME or project:NAME",
+    PAYER_PATTERN: "write everyone, user:NAME or project:NAME",
+    DAY_PATTERN: "a day is written 2027-03-09",
+    LOCAL_PATTERN: "an occurrence is named by its local start, e.g. 2027-03-09T14:00",
     CLOCK_PATTERN: "a time of day is written 00:00 to 23:59",
     HASH_PATTERN: "the hash of a script has 64 digits, 0-9 and a-f",
     REGISTER_PATTERN: "the identity of a register has 32 digits, 0-9 and a-f",
@@ -102,6 +132,7 @@ IN_WORDS: Final = {
 """The form that each pattern requires, as errors describe it."""
 
 _RESOURCE = re.compile(RESOURCE_PATTERN)
+_SHOWN_MAX: Final = 5
 
 
 def perhaps(pattern: str) -> str:
@@ -139,6 +170,16 @@ def queue_of(machine: str) -> str:
     return machine + QUEUE_ENDING
 
 
+def members_of(virtual: str) -> str:
+    """Return the name that stands in requests for the machines of all members of a virtual site."""
+    return f"{virtual}/{MEMBERS}"
+
+
+def is_members(resource: str) -> bool:
+    """Return whether `resource` stands for the machines of all members of a virtual site."""
+    return resource.endswith(f"/{MEMBERS}")
+
+
 def machine_of(queue: str) -> str:
     """Return the machine of a queue; "" if `queue` is a resource of another kind."""
     return queue.removesuffix(QUEUE_ENDING) if queue.endswith(QUEUE_ENDING) else ""
@@ -164,3 +205,23 @@ def site_of(where: str) -> str:
 def short_id(rid: str) -> str:
     """Return the last eight digits of `rid`, which commands show and accept."""
     return rid[-8:]
+
+
+def is_part(said: str, rid: str) -> bool:
+    """Return whether `rid`, or its shown ending, begins or ends with `said`."""
+    return rid.startswith(said) or rid.endswith(said) or short_id(rid).startswith(said)
+
+
+def only_one(said: str, found: Sequence[str], listing: str) -> str:
+    """Return the one id in `found`; raises `InvalidInput` if `said` is part of several.
+
+    `listing` is the command that shows the ids.
+    """
+    if len(found) == 1:
+        return found[0]
+    some = ", ".join(found[:_SHOWN_MAX])
+    raise InvalidInput(
+        f"{said} may be {len(found)} requests: {some}{', ...' if len(found) > _SHOWN_MAX else ''}",
+        where="id",
+        remedy=f"give more of its end, as `{listing}` shows it",
+    )

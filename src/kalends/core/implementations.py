@@ -70,6 +70,38 @@ class Implementation(
         )  # fmt: skip
 
 
+class JobWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A way to run a job on a machine: in `implementation` (a number), on some nodes, with this limit."""
+
+    implementation: Annotated[int, Meta(ge=0, lt=limits.IMPLEMENTATIONS_MAX)]
+    nodes: Nodes
+    limit_s: LimitS
+
+    def of(self, job: JobRequest, implementations: Sequence[Implementation]) -> JobRequest:
+        """Return `job` as it runs in this way. Raises `IndexError`."""
+        return implementations[self.implementation].of(job, self.nodes, self.limit_s)
+
+
+def ways_on(
+    implementations: Sequence[Implementation],
+    attributes: Described,
+    capacity: int,
+    share_of: Callable[[str], float] = lambda name: 1.0,
+) -> list[JobWay]:
+    """Return the ways to run a job on such a machine, the shortest run time first.
+
+    Of equal ones that with the fewest nodes comes first, and then the first implementation. `share_of` gives
+    the expected share of its limit that an implementation runs. The waits are not known before the machine's
+    queue is asked.
+    """
+    found = [
+        (limit_s * share_of(each.name), nodes, number, limit_s)
+        for number, each in enumerate(implementations)
+        for nodes, limit_s in each.limits_on(attributes, capacity).items()
+    ]
+    return [JobWay(number, nodes, limit_s) for _, nodes, number, limit_s in sorted(found)]
+
+
 def first_to_end(
     job: JobRequest,
     implementations: Sequence[Implementation],
@@ -77,25 +109,24 @@ def first_to_end(
     capacity: int,
     share_of: Callable[[str], float] = lambda name: 1.0,
 ) -> JobRequest | None:
-    """Return `job` as it would run on such a machine; None if no implementation fits.
+    """Return `job` in the first of `ways_on` such a machine; None if no implementation fits."""
+    ways = ways_on(implementations, attributes, capacity, share_of)
+    return ways[0].of(job, implementations) if ways else None
 
-    Chooses the implementation with the shortest run time; of equal ones that with the fewest nodes, and then
-    the first. `share_of` gives the expected share of its limit that an implementation runs. The waits are not
-    known before the machine's queue is asked.
+
+def check_implementations(
+    job: JobRequest, implementations: Sequence[Implementation], rank: str = ""
+) -> None:
+    """Raise `InvalidInput` for two implementations of one name, or for a `job` that contradicts them.
+
+    A script that is to `rank` them needs some.
     """
-    found = [
-        (limit_s * share_of(each.name), nodes, number, limit_s)
-        for number, each in enumerate(implementations)
-        for nodes, limit_s in each.limits_on(attributes, capacity).items()
-    ]
-    if not found:
-        return None
-    _, nodes, number, limit_s = min(found)
-    return implementations[number].of(job, nodes, limit_s)
-
-
-def check_implementations(job: JobRequest, implementations: Sequence[Implementation]) -> None:
-    """Raise `InvalidInput` for two implementations of one name, or for a `job` that contradicts them."""
+    if rank and not implementations:
+        raise InvalidInput(
+            "there is nothing to rank: the job runs in one way only",
+            where="rank",
+            remedy="give implementations, with several numbers of nodes",
+        )
     names = [each.name for each in implementations]
     if len(set(names)) < len(names):
         raise InvalidInput(

@@ -17,7 +17,9 @@ from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
+from kalends.core.features import PRICES, since
 from kalends.core.job_paths import check_other_path, check_output_path
+from kalends.core.money import COST_MAX, NO_CAP
 
 JobNumber = Annotated[int, Meta(ge=1, le=1 << 53)]
 """The number of a job, given by its machine; never used again."""
@@ -149,6 +151,8 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     at_most_once: bool = False
     parts_wait_s: Annotated[int, Meta(ge=0, le=limits.PARTS_WAIT_S_MAX)] = 0
     keep_slot: bool = False
+    at_most: Annotated[int, Meta(ge=NO_CAP, le=COST_MAX), since(PRICES)] = NO_CAP
+    """The budget in parts of a credit: it is refused where it may cost more, up to its limit."""
     warning: LimitWarning | None = None
     notify: Notify | None = None
 

@@ -57,6 +57,18 @@ RULES_MAX: Final = 64
 PREFERENCES_MAX: Final = 400
 """Preferred times of one request: every morning of a year, as the client spells them out."""
 
+WINDOWS_MAX: Final = 64
+"""Different windows, and preferred ones, of all terms and alternatives of one request together."""
+
+OCCURRENCES_MAX: Final = 4_096
+"""Occurrences of these windows from the earliest start to the latest end: each costs a broker some 25 us."""
+
+SERIES_MAX: Final = 200
+"""Occurrences of a series: a weekly one of almost four years, or every working day of most of one."""
+
+BRACKETS_DEEP_MAX: Final = 16
+"""Brackets within brackets in the text of a request: people need two or three."""
+
 WEIGHT_MAX: Final = 1e9
 """The greatest weight of a preference, of either sign: only the ratio of weights matters."""
 
@@ -66,6 +78,10 @@ UNITS_MAX: Final = 10_000_000
 DURATION_S_MAX: Final = 366 * 86_400
 JUST_NOW_S: Final = 60
 """A search takes no start that is longer ago: a request may take so long from its user to its plan."""
+COMPANIONS_MAX: Final = 8
+"""Resources that always come with one: a camera has a table, a lens and a key."""
+BUFFER_S_MAX: Final = 7 * 86_400
+"""Time before and after a booking that an owner keeps free: a week dries a floor, or ships a thing."""
 OFFSET_S_MAX: Final = 366 * 86_400
 WINDOW_S_MAX: Final = 10 * 366 * 86_400
 TIME_S_MAX: Final = 32_503_680_000
@@ -98,6 +114,9 @@ TEXT_MAX: Final = 1_000
 HOURS_TEXT_MAX: Final = 4_000
 """Opening hours in words; a site shortens longer ones."""
 
+RESOURCES_CLOSED_MAX: Final = 1_000
+"""Resources in one closure: each is a reclaim, of which a site has as many."""
+
 OWNER_WORD_MAX: Final = 200
 """Length of an owner's comment on a request: one line, sent to its user."""
 
@@ -119,11 +138,23 @@ SOLICITED_MACHINES_MAX: Final = 8
 PLACE_PREFERENCES_MAX: Final = 32
 """Preferences of a job that a broker places: each is compared with every machine that the broker knows."""
 
+PLACE_DATA_MAX: Final = 16
+"""Sites with input of a job that a broker places."""
+
+WAYS_MAX: Final = 8
+"""Ways to run a job that the queue of one machine compares: each costs it a plan."""
+
 IMPLEMENTATIONS_MAX: Final = 16
 """Implementations of a job that a broker places: together they may be as long as one job."""
 
 MEMBERS_MAX: Final = 1_000
 """Members of one virtual site, with the members of its members: as many names fit into a question."""
+
+SPLITS_MAX: Final = 8
+"""Splits of a job over members of a virtual site: each is an alternative of its request."""
+
+SPLIT_MACHINES_MAX: Final = 1_000
+"""Machines over which a job is split, those with the most nodes."""
 
 NESTED_MAX: Final = 4
 """Virtual sites on the way to a member: each adds a hop to every message."""
@@ -191,6 +222,9 @@ STEP_AHEAD_MS_MAX: Final = 120_000
 
 PARTS_WAIT_S_MAX: Final = 3_600
 """Maximum wait of a part for the others, while its nodes are idle."""
+
+HOST_NAME_MAX: Final = 253
+"""The longest name in the DNS (RFC 1035)."""
 
 MACHINE_NAME_MAX: Final = 57
 """Length of a machine's name: the name of its queue, which is longer, must still be valid."""

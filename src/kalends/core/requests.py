@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -21,84 +21,39 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.full_times import format_time
 from kalends.core.intervals import Interval
+from kalends.core.money import Parts, Rate
+from kalends.core.request_parts import CLOCK_CHANGE_S as CLOCK_CHANGE_S
+from kalends.core.request_parts import DAY_S as DAY_S
+from kalends.core.request_parts import Alternative as Alternative
+from kalends.core.request_parts import Attribute as Attribute
+from kalends.core.request_parts import AttributePreference as AttributePreference
+from kalends.core.request_parts import Operator as Operator
+from kalends.core.request_parts import RequestValue
+from kalends.core.request_parts import Term as Term
+from kalends.core.request_parts import TimePreference as TimePreference
+from kalends.core.request_parts import WindowPreference as WindowPreference
+from kalends.core.request_parts import WindowPreferences as WindowPreferences
+from kalends.core.request_parts import Windows as Windows
+from kalends.core.request_parts import has_windows as has_windows
+from kalends.core.request_parts import parts_of as parts_of
+from kalends.core.request_parts import span_of as span_of
+from kalends.core.request_parts import term_interval as term_interval
 from kalends.core.resources import AttributeValue
 from kalends.core.scripts import Arguments
+from kalends.core.transport import Traffic
+from kalends.core.windows import check_window
 
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
+Owner = Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))]
+"""The name of a site, or "" for the only one."""
+
+Project = Annotated[str, Meta(pattern=ids.whole(ids.PROJECT_PATTERN))]
+"""A project that pays, by its name at an owner."""
 
 _RESOURCE = re.compile(ids.RESOURCE_PATTERN)
 _ATTRIBUTE = re.compile(ids.ATTRIBUTE_PATTERN)
 
 
-class _Value(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
-    """Base of the request's parts: immutable values, unknown fields refused."""
-
-
-class Attribute(_Value, frozen=True, kw_only=True):
-    """One comparison, e.g. ``memory>=64``; `value` is a tuple for ``in`` only."""
-
-    name: Annotated[str, Meta(pattern=ids.whole(ids.ATTRIBUTE_PATTERN))]
-    operator: Operator
-    value: AttributeValue | tuple[AttributeValue, ...]
-
-
-class AttributePreference(_Value, frozen=True, kw_only=True):
-    """A `weight` for each resource picked by the term that meets this comparison."""
-
-    attribute: Attribute
-    weight: float
-
-
-DAY_S: Final = 86_400
-CLOCK_CHANGE_S: Final = 7_200
-"""The most by which a clock change makes a local day shorter than 24 hours."""
-
-
-class Term(_Value, frozen=True, kw_only=True):
-    """One resource by name, or `count` different resources by attributes, `units` of each.
-
-    `offset_s` moves this stage from the common start; `duration_s` 0 means the request's duration.
-    `units_max` above `units` makes the term moldable: `units_weight` is earned by the full amount,
-    and of it the share that lies above the least amount for anything between (more is better, unless
-    the weight is negative), separately for each picked resource. `preferred` are attributes that a
-    picked resource may lack.
-    """
-
-    resource: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
-    attributes: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
-    count: Annotated[int, Meta(ge=1, le=limits.SELECTED_MAX)] = 1
-    units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
-    units_max: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
-    units_weight: float = 1.0
-    preferred: Annotated[
-        tuple[AttributePreference, ...], Meta(max_length=limits.ATTRIBUTES_MAX)
-    ] = ()
-    offset_s: Annotated[int, Meta(ge=-limits.OFFSET_S_MAX, le=limits.OFFSET_S_MAX)] = 0
-    duration_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
-
-
-class Alternative(_Value, frozen=True, kw_only=True):
-    """Terms that are wanted together; `weight` is a preference among alternatives.
-
-    Every weight is at most `limits.WEIGHT_MAX`, of either sign. Weights count as the decimal numbers
-    that they are written as, and are added exactly: 0.1 and 0.2 make 0.3.
-    """
-
-    terms: Annotated[tuple[Term, ...], Meta(min_length=1, max_length=limits.TERMS_MAX)]
-    weight: float = 0.0
-
-
-class TimePreference(_Value, frozen=True, kw_only=True):
-    """A `weight` for common starts within ``[start, end)``; weights of several windows add up."""
-
-    start: int
-    end: int
-    weight: float
-
-
-class Request(_Value, frozen=True, kw_only=True):
+class Request(RequestValue, frozen=True, kw_only=True):
     """A request: one of `alternatives`, all its terms at a common start.
 
     The greatest sum of weights wins, then the earliest start, then the alternative that stands first.
@@ -109,6 +64,15 @@ class Request(_Value, frozen=True, kw_only=True):
     end to the owners' horizons. `agent` names the script that chooses slots at the sites: one that
     the user has uploaded, by name or hash, or ``ready:NAME``; `arguments` are passed to it. If it fails,
     the site's default chooses, unless the agent must run: then nothing is booked.
+
+    `at_most` is the budget at each owner's site, in parts of a credit (`kalends.core.money`); the name ""
+    stands for the only site that is asked. `projects` pay at each site, where "" stands for every other
+    one; without a project, the user does. With `prefer_price`, the cheapest start wins among those with
+    the greatest weights. `rates` say what a credit of each owner is worth to this user, in thousandths:
+    prices of several owners are compared by them alone.
+
+    `traffic_mb_per_s` is what each unit exchanges with all others together, where a virtual site splits a
+    term over its members (``midwest/members``): megabytes (10^6 bytes) a second.
     """
 
     alternatives: Annotated[
@@ -122,6 +86,11 @@ class Request(_Value, frozen=True, kw_only=True):
     agent: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.AGENT_PATTERN)))] = ""
     arguments: Arguments = {}
     agent_must_run: bool = False
+    at_most: Annotated[dict[Owner, Parts], Meta(max_length=limits.TERMS_OF_ALL_MAX)] = {}
+    projects: Annotated[dict[Owner, Project], Meta(max_length=limits.TERMS_OF_ALL_MAX)] = {}
+    rates: Annotated[dict[Owner, Rate], Meta(max_length=limits.TERMS_OF_ALL_MAX)] = {}
+    prefer_price: bool = False
+    traffic_mb_per_s: Traffic = 0.0
     note: Annotated[str, Meta(max_length=200)] = ""
 
     def check(self, *, from_wire: bool = False) -> None:
@@ -139,7 +108,14 @@ class Request(_Value, frozen=True, kw_only=True):
             _check_window(declared, alternative, f"alternatives[{number}]")
         for number, preference in enumerate(declared.preferences):
             _check_preference(preference, f"preferences[{number}]")
+        if any(map(has_windows, declared.alternatives)):
+            # Imported here: most requests have no windows, and need no zones.
+            from kalends.core.permitted_starts import check_windows
+
+            check_windows(declared)
         _check_arguments(declared)
+        _check_budget(declared)
+        _check_traffic(declared)
         _check_text(self.note, "note")
         if declared != self:
             raise InvalidInput("a list instead of a tuple", where="request", remedy="use tuples")
@@ -174,10 +150,31 @@ def _check_arguments(request: Request) -> None:
             _check_value(value, f"arguments.{name}")
 
 
-def term_interval(request: Request, term: Term, start: int) -> Interval:
-    """Return when `term` takes its resources if the common start is `start`."""
-    begin = start + term.offset_s
-    return Interval(begin, begin + (term.duration_s or request.duration_s))
+def _check_traffic(request: Request) -> None:
+    if not request.traffic_mb_per_s:
+        return
+    terms = [term for each in request.alternatives for term in each.terms]
+    if not any(ids.is_members(term.resource) for term in terms):
+        raise InvalidInput(
+            "no part of the request is split over the members of a virtual site",
+            where="traffic_mb_per_s",
+            remedy=f"write e.g. {ids.members_of('midwest')}:48, or leave it out",
+        )
+
+
+def _check_budget(request: Request) -> None:
+    if "" in request.rates:
+        raise InvalidInput(
+            "a rate without the name of a site", where="rates", remedy="write sdsc=1,caltech=20"
+        )
+    sites = {ids.site_of(term.resource) for each in request.alternatives for term in each.terms}
+    if "" in request.at_most and (len(request.at_most) > 1 or len(sites) > 1):
+        named = sorted(sites - {""}) or sorted(set(request.at_most) - {""})
+        raise InvalidInput(
+            "one budget for several sites: credits of one owner are nothing at another",
+            where="at_most",
+            remedy=f"give one for each site, e.g. {','.join(f'{each}=40' for each in named)}",
+        )
 
 
 def span(request: Request) -> tuple[int, int]:
@@ -188,12 +185,6 @@ def span(request: Request) -> tuple[int, int]:
     """
     spans = [span_of(request, alternative) for alternative in request.alternatives]
     return min(begin for begin, _ in spans), max(end for _, end in spans)
-
-
-def span_of(request: Request, alternative: Alternative) -> tuple[int, int]:
-    """Return the span of one `alternative`, see `span`."""
-    stages = [term_interval(request, term, 0) for term in alternative.terms]
-    return min(stage.start for stage in stages), max(stage.end for stage in stages)
 
 
 def shortest_stage_s(request: Request) -> int:
@@ -248,6 +239,7 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
 def check_alternative(alternative: Alternative, where: str) -> None:
     """Raise `InvalidInput` for terms that can never be right, in any request; `where` is the path."""
     _check_weight(alternative.weight, f"{where}.weight")
+    _check_windows(alternative, where)
     for number, term in enumerate(alternative.terms):
         _check_term(term, f"{where}.terms[{number}]")
     claims = sum(term.count for term in alternative.terms)
@@ -286,6 +278,7 @@ def _check_term(term: Term, where: str) -> None:
             where=f"{where}.units_max",
             remedy="give the smaller amount first, or leave units_max at 0",
         )
+    _check_windows(term, where)
     _check_weight(term.units_weight, f"{where}.units_weight")
     if term.units_weight != 1.0 and term.units_max <= term.units:
         raise InvalidInput(
@@ -368,6 +361,14 @@ def _check_value(value: AttributeValue, where: str) -> None:
         raise InvalidInput(
             f"{value} has more than 64 bits", where=where, remedy="use a larger unit, or a float"
         )
+
+
+def _check_windows(part: Alternative | Term, where: str) -> None:
+    for number, window in enumerate(part.windows):
+        check_window(window, f"{where}.windows[{number}]")
+    for number, preference in enumerate(part.preferences):
+        check_window(preference.window, f"{where}.preferences[{number}].window")
+        _check_weight(preference.weight, f"{where}.preferences[{number}].weight")
 
 
 def _check_preference(preference: TimePreference, where: str) -> None:

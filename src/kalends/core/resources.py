@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from kalends.core import identifiers as ids
 from kalends.core import limits
+from kalends.core.features import BUFFERS, since
 
 AttributeValue = (
     Annotated[str, Meta(max_length=limits.TEXT_MAX)]
@@ -17,6 +18,8 @@ AttributeValue = (
     | bool
 )
 AttributeName = Annotated[str, Meta(min_length=1, max_length=63)]
+BufferS = Annotated[int, Meta(ge=0, le=2 * limits.BUFFER_S_MAX), since(BUFFERS, hint=True)]
+"""Seconds of an owner's buffer: no user can book them."""
 SlotState = Literal["available", "held", "locked"]
 """The three states that users see; a prepared claim shows as held."""
 
@@ -52,6 +55,14 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         Meta(max_length=limits.NESTED_MAX),
     ] = ()
     """Virtual sites through which the answering broker reaches the site, the nearest first."""
+    companions: Annotated[
+        tuple[Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))], ...],
+        Meta(max_length=limits.COMPANIONS_MAX),
+        since(BUFFERS, hint=True),
+    ] = ()
+    """Resources of the same site without which it cannot be booked."""
+    gap_s: BufferS = 0
+    """Seconds that the owner keeps free between two bookings of one unit."""
 
 
 def job_of_slot(reservation: str) -> str:
@@ -60,7 +71,10 @@ def job_of_slot(reservation: str) -> str:
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A slot: `units` of a calendar in one state during ``[start, end)``; `holder` only if visible."""
+    """A slot: `units` of a calendar in one state during ``[start, end)``; `holder` only if visible.
+
+    `before_s` and `after_s` are set-up and clearing, which no user can book.
+    """
 
     start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
     end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
@@ -68,3 +82,5 @@ class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
     state: SlotState
     holder: Annotated[str, Meta(max_length=128)] = ""
     reservation: Annotated[str, Meta(max_length=64)] = ""
+    before_s: BufferS = 0
+    after_s: BufferS = 0

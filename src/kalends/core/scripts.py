@@ -115,6 +115,19 @@ class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
 Asks = Annotated[tuple[Ask, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
 
 
+TermNeeds = Annotated[
+    tuple[
+        tuple[
+            Annotated[int, Meta(ge=0, le=limits.TERMS_MAX)],
+            Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)],
+        ],
+        ...,
+    ],
+    Meta(max_length=limits.TERMS_MAX),
+]
+"""Numbers of terms, each with how many different resources it needs."""
+
+
 class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A further site to pass a visit on to, and the request there.
 

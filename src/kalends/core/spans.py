@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heapreplace
 from typing import NamedTuple, TypeVar
 
 from kalends.core.grains import Grain
@@ -88,6 +89,30 @@ def union(lists: Iterable[Iterable[Range]]) -> list[Range]:
 def intersection(ours: Iterable[Range], theirs: Iterable[Range]) -> Iterator[Range]:
     """Yield the intersection of two series of ranges; all are disjoint and in order."""
     return ((first, last) for first, last, _, _ in meetings(ours, theirs))
+
+
+def in_all(lists: Iterable[Iterable[Range]]) -> Iterator[Range]:
+    """Yield the intersection of one or more series of ranges, each disjoint and in order.
+
+    No series is read further than needed, and any number of them takes the same depth of the stack.
+    """
+    series = [iter(each) for each in lists]
+    firsts = [next(each, None) for each in series]
+    present = [each for each in firsts if each is not None]
+    if len(present) < len(series):
+        return
+    ends = [(last, index) for index, (_, last) in enumerate(present)]
+    heapify(ends)
+    begin = max(first for first, _ in present)
+    while True:
+        end, index = ends[0]
+        if begin <= end:
+            yield begin, end
+        following = next(series[index], None)
+        if following is None:
+            return
+        begin = max(begin, following[0])
+        heapreplace(ends, (following[1], index))
 
 
 def meetings(ours: Iterable[One], theirs: Iterable[Other]) -> Iterator[tuple[int, int, One, Other]]:

@@ -13,5 +13,6 @@ narrator         the steps in text, with the commands that do the same
 calendar_drawing several calendars over the same time, and one reservation in them
 together         many calls in flight; looking until something is so
 clusters         another demo: two machines run by Slurms, and an instrument
+failover         another demo: databases, brokers and a site that fail while users book
 ================ =================================================================================
 """

@@ -31,6 +31,7 @@ from kalends.serving.auth.tokens import mint
 BROKER: Final = "npaci"
 MACHINE: Final = "sdsc/sp2"
 USER: Final = "ada"
+SECOND_USER: Final = "bob"
 OPERATOR: Final = "operator"
 TOKEN_LIFETIME_S: Final = 4 * 86_400
 """A demo that is kept over a weekend can be used on Monday; one that is started again has new tokens."""
@@ -121,16 +122,20 @@ async def facility(
     make_tokens(directory, now_s, plan)
     async with servers(directory, said, plan) as running:
         made = Facility(directory, running)
-        (directory / "environment").write_text(
-            "".join(f"export {name}={shlex.quote(v)}\n" for name, v in made.environment().items())
-        )
-        await all_sites_up(made)
+        write_environment(made)
+        await all_sites_up(made.broker_url, made.token(OPERATOR))
         yield made
 
 
-async def all_sites_up(running: Facility) -> None:
-    """Wait until the broker hears all of its sites; raises `Unavailable` when it does not."""
-    url, token = running.broker_url, running.token(OPERATOR)
+def write_environment(running: Facility) -> None:
+    """Write the file that makes a shell use the facility."""
+    (running.directory / "environment").write_text(
+        "".join(f"export {name}={shlex.quote(v)}\n" for name, v in running.environment().items())
+    )
+
+
+async def all_sites_up(url: str, token: str) -> None:
+    """Wait until the broker at `url` hears all of its sites; raises `Unavailable` when it does not."""
     async with kalends.connect(url, token=token) as client:
         await until(
             client.resources,
@@ -184,13 +189,14 @@ def make_keys(directory: Path) -> None:
 def make_tokens(directory: Path, now_s: int, plan: FacilityPlan = THREE_SITES) -> None:
     """Make the tokens of examples/facility/make-keys.sh, replacing earlier ones.
 
-    The user's token is good at the broker alone, whose passes lead to the sites.
+    The users' tokens are good at the broker alone, whose passes lead to the sites.
     """
     tokens = directory / "tokens"
     tokens.mkdir(mode=0o700, exist_ok=True)
     people = load_private_key(directory / "keys" / "people")
     for user, group, audience, scopes in (
         (USER, "crystallography", [BROKER], ["use"]),
+        (SECOND_USER, "crystallography", [BROKER], ["use"]),
         (OPERATOR, "operators", [BROKER, *plan.sites, *plan.virtual], ["use", "audit", "admin"]),
     ):
         token = mint(

@@ -20,7 +20,7 @@ from kalends.contract.calendar_steps import TimeGrid, grid
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
 from kalends.core.intervals import Interval
-from kalends.demo.facility import MACHINE, Facility
+from kalends.demo.facility import MACHINE, SECOND_USER, Facility
 from kalends.demo.one_job import LIMIT_S, LINE, NODES, JobSeen
 from kalends.demo.story import DURATION, TEXT, UNITS
 
@@ -174,6 +174,11 @@ def in_a_second_terminal(facility: Facility, *commands: str) -> Iterator[str]:
     yield ""
     for command in commands:
         yield f"    {command}"
+    yield ""
+    second = shlex.quote(str(facility.token_file(SECOND_USER)))
+    yield f"A second person, {SECOND_USER}, to share reservations with: put this before a command"
+    yield ""
+    yield f"    KALENDS_TOKEN_FILE={second}"
     yield ""
     yield f"Configurations, tokens, stores and logs are in {facility.directory}"
     yield "Ctrl-C stops everything."

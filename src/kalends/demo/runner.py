@@ -19,6 +19,8 @@ from kalends.demo import narrator
 from kalends.demo.clusters import story as clusters
 from kalends.demo.clusters.sites import centres
 from kalends.demo.facility import facility, is_kept
+from kalends.demo.failover import story as failover
+from kalends.demo.failover.hosts import hosts
 from kalends.demo.federation import story as bids
 from kalends.demo.federation.sites import federation
 from kalends.demo.one_job import end_all
@@ -46,8 +48,8 @@ class Performance:
             asyncio.get_running_loop().add_signal_handler(number, on_signal)
 
 
-Which = Literal["", "slurm", "bids"]
-"""Three sites; two clusters with Slurm; or four sites that bid for jobs: by its option."""
+Which = Literal["", "slurm", "bids", "postgres"]
+"""Three sites; two clusters with Slurm; four sites that bid for jobs; or servers that fail: by its option."""
 
 
 def demo(settings: Settings, *, keep: bool, directory: Path | None, which: Which = "") -> None:
@@ -57,7 +59,9 @@ def demo(settings: Settings, *, keep: bool, directory: Path | None, which: Which
     However it ends, no server is left running.
     """
     performance = Performance()
-    show = {"": _three_sites, "slurm": _two_clusters, "bids": _four_sites}[which]
+    show = {
+        "": _three_sites, "slurm": _two_clusters, "bids": _four_sites, "postgres": _failing_hosts,
+    }[which]  # fmt: skip
     with _directory(directory) as where:
         asyncio.run(_watched(performance, show(settings, where, performance, keep=keep)))
     if not performance.played:
@@ -144,6 +148,20 @@ async def _four_sites(
         finally:
             performance.stop()
             await bids.end_all(running)
+        _progress("stopping the servers")
+
+
+async def _failing_hosts(
+    settings: Settings, directory: Path, performance: Performance, *, keep: bool
+) -> None:
+    async with hosts(directory, int(time.time()), _progress) as running:
+        tell = narrator.tell_nothing if settings.json else narrator.tell_step
+        try:
+            report = await failover.play(running, tell, _progress)
+            later = failover.try_now(running)
+            await _told(settings, performance, "failover_demo", report, later, keep=keep)
+        finally:
+            performance.stop()
         _progress("stopping the servers")
 
 

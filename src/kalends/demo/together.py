@@ -36,14 +36,17 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, T]], at_once_max: int = 1_0
 
 
 async def until(
-    look: Callable[[], Awaitable[T]], settled: Callable[[T], bool], otherwise: str
+    look: Callable[[], Awaitable[T]],
+    settled: Callable[[T], bool],
+    otherwise: str,
+    within_s: float = SETTLE_S_MAX,
 ) -> T:
     """Call `look` until its result is `settled`, and return it.
 
-    Raises what `look` raises, and `Unavailable` with the text `otherwise` after `SETTLE_S_MAX`.
+    Raises what `look` raises, and `Unavailable` with the text `otherwise` after `within_s`.
     """
     try:
-        async with asyncio.timeout(SETTLE_S_MAX):
+        async with asyncio.timeout(within_s):
             while not settled(seen := await look()):  # noqa: ASYNC110  no call waits for a site
                 await asyncio.sleep(LOOK_EVERY_S)
     except TimeoutError:

@@ -66,9 +66,10 @@ ACTIVE: Final = BackOff()
 """It has not failed, or has bid since."""
 
 
-def after_refusal(now_ms: int) -> BackOff:
-    """Return the rest of a site that answers, and takes nothing now.
+def after_refusal(now_ms: int, closed_s: int = 0) -> BackOff:
+    """Return the rest of a site that answers, and takes nothing now: for the `closed_s` that it has said.
 
     That is no failure: nobody hears of it when the site takes jobs again, so what follows is not made longer.
+    Its owner may open it before the time that it has said: so a rest has its bounds here, too.
     """
-    return BackOff(now_ms + REST_MS_MIN)
+    return BackOff(now_ms + min(max(closed_s * 1_000, REST_MS_MIN), REST_MS_MAX))

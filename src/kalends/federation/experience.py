@@ -75,14 +75,15 @@ class Experience:
         of_site.back_off = ACTIVE
         self._all_waits.note(wait_s)
 
-    def refused(self, site: str, delay_ms: float, now: Moment) -> None:
+    def refused(self, site: str, delay_ms: float, now: Moment, closed_s: int = 0) -> None:
         """`site` has answered that it takes nothing now: it rests, and no longer however often it says so.
 
-        Not for what it refuses of one job alone: it may take the next.
+        Not for what it refuses of one job alone: it may take the next. It may have said for how long it is
+        closed (`closed_s`; 0: it has not).
         """
         of_site = self._of(site)
         of_site.delays.note(delay_ms)
-        of_site.back_off = after_refusal(now.monotonic_ms)
+        of_site.back_off = after_refusal(now.monotonic_ms, closed_s)
 
     def silent(self, site: str, jitter: float, now: Moment) -> None:
         """`site` has not answered by the deadline. `jitter` is drawn in [0, 1).

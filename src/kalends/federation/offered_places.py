@@ -15,7 +15,8 @@ class OfferedPlace(NamedTuple):
     `firm`: nothing that comes later pushes it beyond `start_by`. Else `p50` and `p90` are what is likely:
     half and nine tenths of such jobs begin by then. What a site does not tell is 0. The job is expected to
     run for `runs_s` seconds, `limit_s` at most (0: as long), and would cost `cost`; `preference_s` is how
-    many seconds of waiting it is worth to have it there.
+    many seconds of waiting it is worth to have it there. `load` percent of the machine's nodes are taken now,
+    and the job's may be `shared` with other jobs.
     """
 
     site: str
@@ -29,6 +30,12 @@ class OfferedPlace(NamedTuple):
     cost: float = 0.0
     preference_s: float = 0.0
     limit_s: float = 0.0
+    load: int = 0
+    shared: bool = False
+    transport_s: float = 0.0
+    """So long its input takes to the site, before it runs."""
+    note: str = ""
+    """Words for people."""
 
     @property
     def counted_start(self) -> float:
@@ -70,7 +77,7 @@ def best_first(
 
     def rank(place: OfferedPlace) -> tuple[float, bool, int, OfferedPlace]:
         price_s = cost_weight_s * place.cost - place.preference_s
-        ends = place.counted_start + place.runs_s + price_s
+        ends = place.counted_start + place.transport_s + place.runs_s + price_s
         return ends, not place.firm, number_of(rid, place.site), place
 
     return sorted(offered, key=rank)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -82,7 +82,7 @@ class AddressBook:
                 where=self._where,
                 remedy=f"add a webhook: https://HOST/..., where HOST is one of {hosts}",
             )
-        own = self._own(user)
+        own = self.own_address(user)
         if not to:
             if not own:
                 raise NotAllowed(
@@ -114,7 +114,7 @@ class AddressBook:
         except (InvalidInput, NotAllowed):
             return False
 
-    def _own(self, user: str) -> str:
+    def own_address(self, user: str) -> str:
         """Return the address that the owner has for a user, or ""."""
         listed = self._rules.addresses.get(user)
         made = listed or self._rules.address.replace("{user}", user)
@@ -175,6 +175,13 @@ class AddressBook:
             where=self._where,
             remedy="write https://host/path",
         )
+
+
+def contacts_of(rules: NoticeRules | None) -> Callable[[str], str]:
+    """Return what finds the mail address that the owner has for a user; "" if there is none."""
+    if rules is None or not rules.smtp:
+        return lambda user: ""
+    return AddressBook(rules).own_address
 
 
 def _place(url: str, default_port: int) -> HostAndPort:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from kalends.contract.calendar_files import CalendarEntry
+from kalends.core.conversion import UNREADABLE
 from kalends.core.full_times import date_and_time
 
 MAIL: Final = "mail"
@@ -18,7 +21,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """A text for `user` at the address `to`: ``name@host``, or the URL of a webhook.
 
     Receivers drop repeated ones by `id`. `facts` is `text` for programs. `made_s` is
-    in seconds UTC.
+    in seconds UTC. `events` are invitations that go with mail, or take one back.
     """
 
     id: str
@@ -28,6 +31,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     facts: dict[str, Any]
     made_s: int
+    events: tuple[CalendarEntry, ...] = ()
 
     @property
     def way(self) -> str:
@@ -36,6 +40,31 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
             return MAIL
         scheme, _, rest = self.to.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}"
+
+
+class DeliveriesDone(NamedTuple):
+    """To be stored: the deliveries with these ids are sent, or given up."""
+
+    ids: tuple[str, ...]
+
+
+class StoredDeliveries(NamedTuple):
+    """Deliveries that wait, in the order in which each was first stored."""
+
+    deliveries: list[Delivery]
+    unreadable: list[str]
+    """The ids of those that cannot be read."""
+
+
+def read_deliveries(rows: Iterable[tuple[str, bytes]]) -> StoredDeliveries:
+    """Return what `rows` of ids and bodies hold."""
+    found = StoredDeliveries([], [])
+    for name, body in rows:
+        try:
+            found.deliveries.append(msgspec.msgpack.decode(body, type=Delivery))
+        except UNREADABLE:
+            found.unreadable.append(name)
+    return found
 
 
 class FailedTry(NamedTuple):

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from kalends.notices.delivery import Delivery
+from kalends.notices.delivery import (
+    DeliveriesDone,
+    Delivery,
+    StoredDeliveries,
+    read_deliveries,
+)
+from kalends.stores.sqlite.upserts import upsert
+from kalends.stores.store_part import StorePart
 
 DELIVERIES: Final = """
 create table letter (
@@ -18,24 +25,12 @@ create table letter (
 """
 
 
-class DeliveriesDone(NamedTuple):
-    """To be stored: the deliveries with these ids are sent, or given up."""
-
-    ids: tuple[str, ...]
-
-
-class StoredDeliveries(NamedTuple):
-    deliveries: list[Delivery]
-    unreadable: list[str]
-    """The ids of those that cannot be read."""
+_KEEP: Final = upsert("letter", ("id",), ("body",))
 
 
 def store_delivery(connection: sqlite3.Connection, delivery: Delivery) -> None:
     """Store `delivery` within the caller's transaction."""
-    connection.execute(
-        "insert or replace into letter (id, body) values (?, ?)",
-        (delivery.id, msgspec.msgpack.encode(delivery)),
-    )
+    connection.execute(_KEEP, (delivery.id, msgspec.msgpack.encode(delivery)))
 
 
 def remove_deliveries(connection: sqlite3.Connection, done: DeliveriesDone) -> None:
@@ -43,13 +38,12 @@ def remove_deliveries(connection: sqlite3.Connection, done: DeliveriesDone) -> N
     connection.executemany("delete from letter where id = ?", [(each,) for each in done.ids])
 
 
+PART: Final = StorePart[sqlite3.Connection](
+    DELIVERIES, {Delivery: store_delivery, DeliveriesDone: remove_deliveries}
+)
+
+
 def stored_deliveries(connection: sqlite3.Connection) -> StoredDeliveries:
-    """Read all of them, oldest first."""
+    """Read all of them, in the order in which each was first stored."""
     rows = connection.execute("select id, cast(body as blob) from letter order by number")
-    deliveries, unreadable = [], []
-    for name, body in rows:
-        try:
-            deliveries.append(msgspec.msgpack.decode(body, type=Delivery))
-        except msgspec.DecodeError:
-            unreadable.append(name)
-    return StoredDeliveries(deliveries, unreadable)
+    return read_deliveries(rows)

@@ -13,6 +13,7 @@ from typing import Final
 
 import aiosmtplib
 
+from kalends.contract.calendar_files import Invitation, Method, calendar_text
 from kalends.core.errors import InvalidInput
 from kalends.notices.delivery import Delivery, FailedTry, delivery_id, one_line
 from kalends.rim.private_files import read_secret
@@ -120,4 +121,20 @@ def message_of(delivery: Delivery, sender: str) -> bytes:
     message["Message-ID"] = f"<{delivery_id(delivery)}@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(delivery.text)
+    _invite(message, delivery, sender)
     return message.as_bytes()
+
+
+def _invite(message: EmailMessage, delivery: Delivery, sender: str) -> None:
+    """Add the events of a delivery: mail programs offer a single one next to the text (RFC 6047)."""
+    invitation = Invitation(sender, delivery.to)
+    for number, event in enumerate(delivery.events, start=1):
+        method: Method = "CANCEL" if event.status == "CANCELLED" else "REQUEST"
+        text = calendar_text((event,), method=method, invitation=invitation)
+        if len(delivery.events) == 1:
+            message.add_alternative(text, subtype="calendar", params={"method": method})
+        else:
+            name = f"{number}.ics"
+            message.add_attachment(
+                text, subtype="calendar", params={"method": method}, filename=name
+            )

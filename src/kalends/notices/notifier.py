@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from kalends.core.errors import NotAllowed, Unavailable
@@ -48,7 +48,7 @@ class Notifier:
         section: str = "site.notices",
         where: str = "notify.to",
         secret_of: SecretOf | None = None,
-        wanted: Callable[[Delivery], bool] = lambda delivery: True,
+        wanted: Callable[[Delivery], Awaitable[bool]] | None = None,
         hourly_max: int = OutboxTerms().hourly_max,
         now_s: Callable[[], int],
         chance: Callable[[], float],
@@ -213,7 +213,7 @@ class Notifier:
         """The boundary of carriers: a delivery that breaks one is lost, and no other."""
         carrier: Carrier | None = self._mail if delivery.way == MAIL else self._webhooks
         try:
-            if not self._wanted(delivery):
+            if self._wanted is not None and not await self._wanted(delivery):
                 return FailedTry("refused", "its user has removed this address")
             if carrier is None:
                 return FailedTry("refused", f"the owner has no [{self._section}] for it")

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from kalends.contract.calendar_files import CalendarEntry, slot_entries
 from kalends.contract.fields import Want
 from kalends.contract.slots_text import slots_text
 from kalends.core.identifiers import short_id
@@ -21,7 +22,8 @@ from kalends.notices.delivery import Delivery, one_line
 
 Occasion = Literal[
     "moved", "shortened", "cancelled", "recalled", "came", "gave-up", "placed-elsewhere", "not-placed",
-    "approved", "not-approved", "nodes-out", "nodes-back",
+    "approved", "not-approved", "nodes-out", "nodes-back", "offered", "taken", "declined",
+    "booked",
     "test",
 ]  # fmt: skip
 """Why a user gets a notice.
@@ -30,6 +32,9 @@ Occasion = Literal[
 ``approved``: the owners have approved it, and it is reserved. ``not-approved``: one has declined, or did not
 answer in time. ``not-placed``: a job was to leave its site, and there is no other place for it.
 ``nodes-out``: units of a slot that has begun cannot be used. ``nodes-back``: all of them can be used again.
+``offered``: it is offered to the user by another. ``taken`` and
+``declined``: the user whom it was offered to has taken it over, or has not. ``booked``: another user has
+booked it in the user's name.
 """
 
 
@@ -39,7 +44,7 @@ class RequestNotice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     `by` caused it, for the `reason`; `slots` are those of the request now, and `was` the earlier ones. At
     `until` the held slots are lost; `at_s` is the time of the event (seconds UTC). `place` is the machine and
     number of a job, `asked` the text of the request, and `to` the only address that gets the notice ("": all
-    of the user's).
+    of the user's). `changes` is the number of changes of its slots.
     """
 
     id: str
@@ -56,6 +61,7 @@ class RequestNotice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     until: int = 0
     place: str = ""
     to: str = ""
+    changes: int = 0
 
 
 _HAPPENED: Final[dict[Occasion, str]] = {
@@ -71,6 +77,10 @@ _HAPPENED: Final[dict[Occasion, str]] = {
     "not-placed": "job {id} finds no other place",
     "nodes-out": "reservation {id} has failed nodes",
     "nodes-back": "reservation {id} has all its nodes again",
+    "offered": "reservation {id} is offered to you by {by}",
+    "taken": "reservation {id} was taken over by {by}",
+    "declined": "reservation {id} was declined by {by}, and stays yours",
+    "booked": "reservation {id} was booked in your name by {by}",
     "test": "a test of your notices",
 }
 
@@ -87,8 +97,15 @@ _NEXT: Final[dict[Occasion, str]] = {
     "not-placed": "The job keeps its place; the search goes on. To give the job up: kalends cancel {id}.",
     "nodes-out": "It is not moved, because it has begun. To give the rest of it up: kalends cancel {id}.",
     "nodes-back": "Nothing needs to be done.",
+    "offered": "Answer by {until}: kalends accept {id}, or kalends decline {id}.",
+    "taken": "It is no longer yours. kalends why {id} shows its story until then.",
+    "declined": "To offer it to another user: kalends give {id} USER.",
+    "booked": "If you do not want it: kalends cancel {id}.",
     "test": "Nothing has happened: you asked for this test with kalends notify test.",
 }
+_IN_CALENDARS: Final = frozenset({"moved", "shortened", "came", "approved", "booked"})
+"""The occasions that put slots into a user's calendar."""
+
 _HELD: Final = "It is held for you. Lock it by {until}, or it is lost: kalends lock {id}."
 
 
@@ -109,10 +126,27 @@ def request_delivery(
         id = f"{first.id}+{len(notices) - 1}:{address}"
         subject = f"{len(notices)} changes of your requests"
         told = {"about": "requests", "event": "bundle", "user": first.user, "notices": facts}
+    events = () if "://" in to else tuple(each for notice in notices for each in _events(notice))
     return Delivery(
         id=id, user=first.user, to=to, subject=f"kalends: {subject}", text="\n".join(texts), facts=told,
-        made_s=now_s,
+        made_s=now_s, events=events,
     )  # fmt: skip
+
+
+def _events(notice: RequestNotice) -> tuple[CalendarEntry, ...]:
+    """Return the events of a reservation whose slots have changed, as its calendar files have them."""
+    cancelled = notice.occasion in ("cancelled", "taken")
+    if not cancelled and notice.occasion not in _IN_CALENDARS:
+        return ()
+    return slot_entries(
+        notice.request,
+        notice.was if cancelled else notice.slots,
+        status="CANCELLED" if cancelled else "TENTATIVE" if notice.until else "CONFIRMED",
+        stamp=notice.at_s,
+        sequence=notice.changes + (1 if cancelled else 0),
+        note=notice.note,
+        asked=notice.asked,
+    )
 
 
 def _happened(notice: RequestNotice) -> str:

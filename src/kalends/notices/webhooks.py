@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from shlex import quote
 from typing import Final
@@ -22,7 +22,7 @@ from kalends.serving.configuration import NoticeRules
 FOR_NOW: Final = frozenset({408, 425, 429})
 """Answers of class 4 that ask to come again."""
 
-SecretOf = Callable[[Delivery], bytes | None]
+SecretOf = Callable[[Delivery], Awaitable[bytes | None]]
 """What signs a delivery; None: its receiver is not to be called any more."""
 
 
@@ -54,7 +54,7 @@ class WebhookCalls:
         """Call the webhook of a delivery; return why that failed. Only the status of the answer counts."""
         if not self._book.allows_webhook(delivery.to):
             return FailedTry("refused", "the owner no longer lists this host")
-        secret = self._secret_of(delivery)
+        secret = await self._secret_of(delivery)
         if secret is None:
             return FailedTry("refused", "its user has removed this webhook")
         if self._http is None:

@@ -11,7 +11,7 @@ from kalends.resource_servers.participation.approval.owner_approval import Owner
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.group_commit import Committed
+from kalends.stores.group_commit import Committed
 
 BATCH_BUCKETS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000)
 

@@ -12,11 +12,12 @@ from kalends.core import limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.journal.runs_store import RunsStore
-from kalends.resource_servers.journal.site_store import DRAINING
+from kalends.resource_servers.journal.contract import DRAINING, WITHOUT_END, RunRecords
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.attendance.attendance import Attendance
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.petitions import Petition
+from kalends.resource_servers.participation.reclaims.closures import close, reopen
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.service import SiteEngine
 from kalends.resource_servers.setup.assembly import auditor
@@ -37,7 +38,7 @@ class Site(Protocol):
     def health(self) -> calls.Health: ...
 
     @property
-    def records(self) -> RunsStore:
+    def records(self) -> RunRecords:
         """Records of agents' runs."""
 
 
@@ -59,6 +60,9 @@ class SiteOperations:
             "reclaim": self.reclaim,
             "reclaims": self.reclaims,
             "reclaim_end": self.reclaim_end,
+            "check_in": self.check_in,
+            "close": self.close,
+            "open": self.open,
             "approvals": self.approvals,
             "approval_decide": self.approval_decide,
             "agent_runs": self.agent_runs,
@@ -134,10 +138,11 @@ class SiteOperations:
         )
 
     async def drain(self, caller: Caller, body: calls.Drain) -> calls.Health:
-        """Holds over a restart: an operator who drains a site means it."""
+        """Holds over a restart: an operator who drains a site means it. Raises `InvalidInput`."""
         engine = self._site.engine()
-        engine.drain(on=body.on)
-        await engine.set(DRAINING, int(body.on))
+        body.check(self._moment().wall_s)
+        engine.drain(on=body.on, until_s=body.until)
+        await engine.set(DRAINING, (body.until or WITHOUT_END) if body.on else 0)
         return self._site.health()
 
     async def reconcile(self, caller: Caller, body: calls.Reconcile) -> calls.Reconciled:
@@ -171,6 +176,27 @@ class SiteOperations:
     def reclaims(self, caller: Caller, body: owner_calls.ListReclaims) -> owner_calls.Reclaims:
         reminders = self._site.engine().participant.wing(ReclaimReminders)
         return owner_calls.Reclaims(reclaims=reminders.views())
+
+    async def check_in(self, caller: Caller, body: owner_calls.CheckIn) -> owner_calls.CheckedIn:
+        """Answers once it is durable: from then on the slots are not given back."""
+        user = "" if "admin" in caller.scopes else caller.principal.user
+        return await self._site.engine().called(
+            lambda participant, now: participant.wing(Attendance).check_in(body, user, now)
+        )
+
+    async def close(self, caller: Caller, body: owner_calls.CloseSite) -> owner_calls.ClosureView:
+        """Answers once it is durable: from then on nothing new is taken there."""
+        engine = self._site.engine()
+        return await engine.called(
+            lambda participant, now: close(participant.wing(ReclaimReminders), body, now)
+        )
+
+    async def open(self, caller: Caller, body: owner_calls.OpenSite) -> owner_calls.Closures:
+        """The closures as they were when they were ended."""
+        engine = self._site.engine()
+        return await engine.called(
+            lambda participant, now: reopen(participant.wing(ReclaimReminders), body.key, now)
+        )
 
     def approvals(self, caller: Caller, body: owner_calls.ListApprovals) -> owner_calls.Approvals:
         pending = self._site.engine().participant.wing(OwnerApproval).pending()
@@ -229,6 +255,7 @@ def _approval_view(stake: Stake, petition: Petition) -> owner_calls.ApprovalView
         change=bool(stake.replaces),
         word=petition.word,
         by=petition.by,
+        first=petition.first,
     )
 
 

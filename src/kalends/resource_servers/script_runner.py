@@ -10,12 +10,11 @@ from kalends.agents.sandbox import NoEngine, Sandbox, engine_for
 from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
 from kalends.core.scripts import BLAME, script_hash
-from kalends.resource_servers.journal.runs_store import RunsKept, RunsStore
+from kalends.resource_servers.journal.contract import RunsKept, SiteStorage
 from kalends.resource_servers.metrics import RunMeasures
 from kalends.resource_servers.participation.effects import RunTask
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.sqlite_file import runs_path
 
 NOT_RUN: Final = "scripts of users are not run"
 LANGUAGE_ONLY: Final = (
@@ -32,6 +31,7 @@ class ScriptRunner:
     def __init__(
         self,
         configuration: SiteConfiguration,
+        storage: SiteStorage,
         moment: Callable[[], Moment],
         measures: RunMeasures,
         logger: Logger,
@@ -44,8 +44,11 @@ class ScriptRunner:
             settings.runs_kept_per_user_max,
             int(settings.runs_kept_mb * 1_048_576),
         )
-        self.records = RunsStore(runs_path(configuration.store), configuration.name, kept, logger)
+        self.records = storage.runs(kept, logger)
         self._settings = settings
+        self._decides = any(
+            each.decide is not None for each in (*configuration.resources, configuration.defaults)
+        )
         self._moment = moment
         self._measures = measures
         self._logger = logger
@@ -54,7 +57,7 @@ class ScriptRunner:
 
     async def start(self) -> None:
         """Start the engine for scripts; without one, every run is refused with the reason."""
-        if not self._settings.enabled:
+        if not (self._settings.enabled or self._decides):
             return
         self._engine = await engine_for(self._settings, alerted=self._alerted)
         if isinstance(self._engine, NoEngine):

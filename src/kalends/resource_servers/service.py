@@ -3,12 +3,16 @@
 The order of effects is the whole point. The facts of a step go to the group commit, and the step's
 messages leave when these facts, and those of all steps before, are durable. A step without facts
 waits too, unless nothing is on its way to the disk; then its messages leave at once.
+
+Another process may have taken over a store in a database. So there what others rely on leaves behind a
+write, if only an empty one, and no command to a batch system begins later than that is known for sure.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -17,7 +21,13 @@ from kalends.backends.records import SystemAnswer
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
-from kalends.resource_servers.journal.site_store import Prune, Setting, SiteOperation, SiteStore
+from kalends.resource_servers.journal.contract import (
+    NOTHING,
+    Journal,
+    Prune,
+    Setting,
+    SiteOperation,
+)
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.effects import (
     ParticipantEffects,
@@ -32,7 +42,7 @@ from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.registers import Badge
 from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
-from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
+from kalends.stores.group_commit import StoreFailed
 
 T = TypeVar("T")
 
@@ -40,6 +50,10 @@ JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""
 
 PRUNE_EVERY_S: Final = 3_600.0
+
+
+class LifeEnded(StoreFailed):
+    """Nothing has failed: a life of the site was ended, so that the next one begins."""
 
 
 class EngineQueues(Protocol):
@@ -59,32 +73,29 @@ class SiteEngine:
     """One life of a site, from the opening of its store to its failure or the stop of the server.
 
     `deliver` sends messages that may leave now; `set_out` begins runs of agents, and visits to near
-    sites, whose ends come back by `errand_done` and `relayed`; `provision` asks batch systems, whose
-    answers come back by `provisioned`; `alarmed` hears what the protocol forbids, `reported` what state is
-    wrong, and how, or that it is over (""); `failed` is called once, when the store has failed: then nothing
-    leaves any more, and the engine is to be closed. All on the event loop.
+    sites, whose ends come back by `errand_done` and `relayed`; `provision` asks batch systems, each after
+    `still_ours`, whose answers come back by `provisioned`; `alarmed` hears what the protocol forbids,
+    `reported` what state is wrong, and how, or that it is over (""); `failed` is called once, when the store
+    has failed: then nothing leaves any more, and the engine is to be closed. All on the event loop.
     """
 
     def __init__(
         self,
-        store: SiteStore,
+        journal: Journal,
         participant: Participant,
         *,
         moment: Callable[[], Moment],
         deliver: Callable[[Sequence[Send]], None],
         set_out: Callable[[Sequence[RunTask], Sequence[Relay]], None],
-        provision: Callable[[Sequence[Provision]], None],
+        provision: Callable[[Sequence[Provision], Callable[[], Awaitable[None]]], None],
         alarmed: Callable[[str], None],
         reported: Callable[[str, str], None],
         failed: Callable[[StoreFailed], None],
-        observe: Callable[[Committed], None],
         queues: EngineQueues | None = None,
     ) -> None:
         self.participant = participant
-        self.store = store
+        self._journal, self._writer = journal, journal.writer
         self._moment = moment
-        self._wall_ms = moment().wall_ms
-        """The time of the last step: the clock belongs to the event loop, not to the writer's thread."""
         self._deliver = deliver
         self._set_out = set_out
         self._provision = provision
@@ -93,12 +104,10 @@ class SiteEngine:
         self._on_failed = failed
         self._queues = queues
         self._failure: StoreFailed | None = None
+        self._acts: deque[Callable[[], None]] = deque()
+        """What waits until it is known again that the store is ours."""
         self._loop = asyncio.get_running_loop()
-        self._committer: GroupCommit[SiteOperation, int | None] = GroupCommit(
-            store.file.connection,
-            lambda connection, operations: store.carry_out(connection, operations, self._wall_ms),
-            observe=observe,
-        )
+        journal.wall_ms = moment().wall_ms
         self.position = participant.position
         """How many facts about stakes are durable."""
         self._marks: dict[str, m.Mark] = {}
@@ -116,18 +125,24 @@ class SiteEngine:
 
     def _now(self) -> Moment:
         now = self._moment()
-        self._wall_ms = now.wall_ms
+        # The clock belongs to the event loop, not to the writer's thread.
+        self._journal.wall_ms = now.wall_ms
         return now
 
     @property
     def behind(self) -> int:
         """Steps whose facts, or whose turn, wait for the disk."""
-        return self._committer.unreported
+        return self._writer.unreported
 
     @property
     def stuck_s(self) -> float:
-        """Seconds that the current write has been under way to the disk."""
-        return self._committer.stuck_s
+        """Seconds that the current write has taken, if they are too many; else 0."""
+        return self._writer.stuck_s
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether no other process can have taken over, for this one has shown that it lives."""
+        return self._journal.is_ours()
 
     def receive(self, source: str, messages: Sequence[m.Message]) -> Sequence[Send]:
         """Take messages of one source in one step; returns what will be sent, once it may be.
@@ -207,21 +222,25 @@ class SiteEngine:
         self._carry_out()
         return result
 
+    def end(self, why: str) -> None:
+        """End this life, though its store works: the next one is to begin otherwise."""
+        self._fail(LifeEnded(why))
+
     def broken(self, error: Exception) -> Unavailable:
         """A part that shares this life has raised what it should not: return what those who wait are told."""
         return self._give_up(error)
 
     def persist(self, operations: Sequence[SiteOperation], durable: Callable[[], None]) -> None:
         """Store `operations`, after everything before them, and call `durable` then."""
-        self._committer.submit(operations, lambda _: durable(), self._fail)
+        self._writer.submit(operations, lambda _: durable(), self._fail)
 
     def persist_later(self, operations: Sequence[SiteOperation]) -> None:
         """Store `operations` in their turn, but not at once: nobody misses them if they are lost."""
-        self._committer.submit_later(operations, self._fail)
+        self._writer.submit_later(operations, self._fail)
 
     def hasten(self) -> None:
         """Store delayed facts at once, because they are about to be read from the store."""
-        self._committer.hasten()
+        self._writer.hasten()
 
     def heard_clock(self, source: str, wall_ms: int) -> None:
         """A broker has said what its wall clock shows."""
@@ -231,9 +250,9 @@ class SiteEngine:
         """A broker has said how far its register is."""
         self.participant.registers.mark(source, mark)
 
-    def drain(self, *, on: bool) -> None:
+    def drain(self, *, on: bool, until_s: int) -> None:
         """Take nothing new, and have jobs that wait placed elsewhere; or take everything again."""
-        self.participant.admission.draining = on
+        self.participant.admission.drain(on=on, until_s=until_s)
         self._step(self.participant.advance)
 
     def broker_came(self) -> None:
@@ -247,11 +266,30 @@ class SiteEngine:
 
     async def settle(self) -> None:
         """Return when everything that was stored up to now is durable; raises `StoreFailed`."""
-        await self._committer.run(())
+        await self._writer.run((NOTHING,) if self._journal.fenced else ())
+
+    async def still_ours(self) -> None:
+        """Return while no other process can have taken over; raises `StoreFailed` after this life."""
+        while self._failure is None and not self._journal.is_ours():
+            await self._writer.run((NOTHING,))
+        if self._failure is not None:
+            raise self._failure
+
+    def when_ours(self, act: Callable[[], None]) -> None:
+        """Call `act`, behind all before it, as soon as no other process can have taken over; else never."""
+        self._acts.append(act)
+        if len(self._acts) == 1:
+            self._act()
+
+    def _act(self) -> None:
+        while self._acts and self._journal.is_ours() and self._failure is None:
+            self._acts.popleft()()
+        if self._acts and self._failure is None:
+            self.persist((NOTHING,), self._act)
 
     async def set(self, name: str, value: int) -> None:
         """Store a setting, durably; raises `StoreFailed`."""
-        await self._committer.run((Setting(name, value),))
+        await self._writer.run((Setting(name, value),))
 
     async def close(self) -> None:
         """Store everything that is on its way, and close the store."""
@@ -259,8 +297,7 @@ class SiteEngine:
             self._timer.cancel()
         self._pruning.cancel()
         await asyncio.gather(self._pruning, return_exceptions=True)
-        await self._committer.close()
-        await asyncio.to_thread(self.store.close)
+        await self._journal.close()
 
     def _carry_out(self) -> Sequence[Send]:
         effects = self.participant.take_effects()
@@ -269,9 +306,12 @@ class SiteEngine:
         for about, text in effects.reports:
             self._reported(about, f"{about}: {text}" if text else "")
         leaving = effects.sends or effects.provisions
-        if effects.facts or (leaving and not self._committer.idle):
+        facts: Sequence[SiteOperation] = effects.facts
+        if not facts and self._journal.fenced and effects.weigh:
+            facts = (NOTHING,)
+        if facts or (leaving and not self._writer.idle):
             durable = partial(self._durable, effects, self.participant.position)
-            self._committer.submit(effects.facts, durable, self._fail)
+            self._writer.submit(facts, durable, self._fail)
         elif leaving:
             self._let_go(effects)
         if effects.errands or effects.relays:
@@ -300,7 +340,7 @@ class SiteEngine:
         if effects.sends:
             self._deliver(effects.sends)
         if effects.provisions:
-            self._provision(effects.provisions)
+            self._provision(effects.provisions, self.still_ours)
 
     def _fail(self, failure: StoreFailed) -> None:
         """The participant knows things that are not stored: its life ends here."""
@@ -358,7 +398,7 @@ class SiteEngine:
             removed: int | None = 0
             while removed is not None:
                 try:
-                    (removed,) = await self._committer.run((Prune(before_ms),))
+                    (removed,) = await self._writer.run((Prune(before_ms),))
                 except StoreFailed:
                     return
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.group_commit import StoreFailed, StoreLost
 
 QUIET_MS: Final = 60_000
 """A failure is told again when it has not occurred for so long."""
@@ -25,4 +25,9 @@ class StoreFailures:
         }
         self._last_ms = {**recent, failure.detail: now_ms}
         if failure.detail not in recent:
-            self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
+            if isinstance(failure, StoreLost):
+                self._logger.warning("store_failed", detail=failure.detail)
+            else:
+                self._logger.error(
+                    "store_failed", detail=failure.detail, exc_info=failure.__cause__
+                )

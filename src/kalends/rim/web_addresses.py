@@ -31,6 +31,11 @@ def server_parts(url: str) -> SplitResult | None:
     return parts if fine and plain and not (extra or dots or odd) else None
 
 
+def addresses_in(text: str) -> tuple[str, ...]:
+    """Return the addresses of servers in a text, which has commas between several; each once."""
+    return tuple(dict.fromkeys(each.strip() for each in text.split(",")))
+
+
 def host_in(parts: SplitResult) -> str:
     """Return the host, without the dot that may end it."""
     return (parts.hostname or "").rstrip(".")

@@ -7,6 +7,7 @@ changed, for the queue service or the simulator that carries it out.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar
 
@@ -74,6 +75,8 @@ class Cluster:
         impossible, or may miss possibilities."""
         self.out_nodes: frozenset[int] = frozenset()
         """Their numbers."""
+        self.back: dict[int, int] = {}
+        """When those of them are back that have an end; empty if nodes have names or belong to parts."""
         self._numbers = self._node_numbers() if live else None
         self._kept_plan: Profile | None = None
         """The last result of `plan`, with later starts and ends; None: to be computed again."""
@@ -84,7 +87,7 @@ class Cluster:
 
     def fits_in_service(self, job: Job) -> bool:
         """Return whether the job could run with the nodes in service, once all running jobs have ended."""
-        return job.nodes <= self.nodes - self.out_of_service
+        return job.nodes <= self.nodes - self.out_of_service + len(self.back)
 
     def width(self, job: Job) -> int:
         """Return the nodes that the job would take: more than it asks for if only whole units are given."""
@@ -181,21 +184,31 @@ class Cluster:
         """Let a job run on that could not be stopped; it is not asked again."""
         job.stopping, job.stays = False, True
 
-    def drain(self, nodes: Collection[int]) -> None:
+    def drain(self, nodes: Collection[int], back_s: int = 0) -> None:
         """Put nodes, numbered from 0, out of service: idle ones at once, others when they are given back.
 
+        Plans count on them again from `back_s` on, when they are to be resumed; 0: that is not known.
         Running jobs continue: end them if their nodes have failed. Wake the scheduler after this, and after
         `resume`. Raises `InvalidInput`, and nothing is changed, for nodes that do not exist.
         """
         self._check_numbers(nodes)
         self.out_nodes |= frozenset(nodes)
+        if self.counts and back_s:
+            self.back.update(dict.fromkeys(nodes, back_s))
+        else:
+            self._forget_ends(nodes)
         self._count_out_of_service(len(self.out_nodes))
 
     def resume(self, nodes: Collection[int]) -> None:
         """Put nodes back into service."""
         self._check_numbers(nodes)
         self.out_nodes -= frozenset(nodes)
+        self._forget_ends(nodes)
         self._count_out_of_service(len(self.out_nodes))
+
+    def _forget_ends(self, nodes: Collection[int]) -> None:
+        for node in nodes:
+            self.back.pop(node, None)
 
     def expect_overdue(self, now: int) -> list[tuple[Job, int]]:
         """Expect every running job whose time is over to end a little later: 1 s, 2 s, 4 s beyond its limit.
@@ -386,7 +399,7 @@ class Cluster:
 
     def promise(self, job: Job, now: int) -> Promise:
         """Return the latest start of a job that cannot start now, if nothing else is started."""
-        if job.nodes > self.nodes - self.out_of_service:
+        if not self.fits_in_service(job):
             return Promise(NEVER, self.leeway(now))
         if not self.reserved:
             return promise_by_ends(job.nodes, self.free, self.ends, now)
@@ -425,12 +438,23 @@ class Cluster:
         busy = [(now, until_s, job.granted) for until_s, _, job in self.ends if job not in without]
         busy += [(each.start_s, each.end_s, each.nodes) for each in reservations]
         busy += planned
-        return Profile.of(now, self.nodes - self.out_of_service, busy)
+        busy += [(now, max(back_s, now + 1), count) for back_s, count in self._returns()]
+        return Profile.of(now, self.nodes - self.out_of_service + len(self.back), busy)
+
+    def _returns(self) -> list[tuple[int, int]]:
+        """Return when how many nodes are back."""
+        return sorted(Counter(self.back.values()).items())
 
     def foresee(self) -> None:
         """Become a simulation of the future: ends come when expected, nodes have no numbers."""
         self.live = self.driven = False
         self._numbers = None
+        if self.back:
+            # In a simulation nobody resumes them: they are kept free until then, like reserved nodes.
+            returns, self.back = self._returns(), {}
+            self._count_out_of_service(self.out_of_service - sum(count for _, count in returns))
+            kept = [Reservation(0, back_s, count, f"back {back_s}") for back_s, count in returns]
+            self._reserve_all([*self.made, *kept])
 
     def check(self, now: int) -> None:
         """Check the invariant of the kept plan: it equals a plan made now."""
@@ -456,6 +480,7 @@ class Cluster:
         self._revise()
         self.free += self.out_of_service - nodes
         self.out_of_service = nodes
+        self.reserved = bool(self.reservations or self.back)
         if self._numbers is not None:
             self._numbers.serve_all_but(self.out_nodes)
 
@@ -476,7 +501,7 @@ class Cluster:
     def _reserve_all(self, made: Iterable[Reservation]) -> None:
         self.made = tuple(made)
         self.reservations = Reservations(self.nodes, self.guests.left_of(self.made))
-        self.reserved = bool(self.reservations)
+        self.reserved = bool(self.reservations or self.back)
         self._revise()
 
     def _renew_reservations(self) -> None:

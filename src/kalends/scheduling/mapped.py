@@ -162,7 +162,7 @@ class MappedCluster(Cluster):
         """Return the nodes that are free, in service and not reserved; here each counts once."""
         return self._board(now, now + 1).free
 
-    def drain(self, nodes: Collection[int]) -> None:
+    def drain(self, nodes: Collection[int], back_s: int = 0) -> None:
         self.machine.drain(nodes)
         self.out_nodes |= frozenset(nodes)
         self._count_out_of_service(self.machine.out_of_service)

@@ -272,14 +272,14 @@ class Scheduler:
                     refused.append(reservation.name)
         return self.wake(now), refused
 
-    def drain(self, nodes: Collection[int], now: int) -> list[Job]:
-        """Put nodes out of service: idle ones at once, others when their jobs have ended.
+    def drain(self, nodes: Collection[int], now: int, back_s: int = 0) -> list[Job]:
+        """Put nodes out of service, as `Cluster.drain` does.
 
         If nodes have names, reservations get others if possible. If nodes have failed, `jobs_on` returns the
         jobs to be aborted. Raises `InvalidInput` for nodes that do not exist. Only live.
         """
         with self._asked(now):
-            self.cluster.drain(nodes)
+            self.cluster.drain(nodes, back_s)
             if isinstance(self.cluster, MappedCluster):
                 self.cluster.leave_nodes_out(now, places_of(self.policy))
         return self.wake(now)

@@ -9,8 +9,10 @@ from typing import Final
 
 from kalends.core.errors import StoreDamaged
 from kalends.core.intervals import Moment
-from kalends.resource_servers.journal.site_store import DRAINING, Loaded, SiteStore
+from kalends.resource_servers.journal.contract import WITHOUT_END, Loaded
 from kalends.resource_servers.participation.approval.owner_approval import OwnerApproval
+from kalends.resource_servers.participation.attendance.attendance import Attendance
+from kalends.resource_servers.participation.credits.credits import Credits
 from kalends.resource_servers.participation.kernel import MakeGuard
 from kalends.resource_servers.participation.no_jobs import NoJobs
 from kalends.resource_servers.participation.participant import Participant
@@ -20,9 +22,11 @@ from kalends.resource_servers.participation.provision.provisions import Provisio
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.participation.provision.slots import NO_SLOTS, KnownSlots
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.rulings.rulings import OwnersScripts
 from kalends.resource_servers.participation.sockets import Queues, Unguarded
 from kalends.resource_servers.participation.visits.visiting_agents import VisitingAgents
 from kalends.resource_servers.setup.assembly import (
+    accounts_of,
     addresses_of,
     agent_limits_of,
     calendars_of,
@@ -33,7 +37,11 @@ from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.garbage_collection import not_collecting
 
 site_machine: Final = partial(
-    Participant, consent=OwnerApproval, prior=ReclaimReminders, visitors=VisitingAgents
+    Participant,
+    rulings=OwnersScripts,
+    consent=OwnerApproval,
+    prior=ReclaimReminders,
+    visitors=VisitingAgents,
 )
 """A site's machine with the wings that every site has."""
 
@@ -50,14 +58,17 @@ def restored_participant(
     configuration: SiteConfiguration,
     backends: Mapping[str, ResourceBackend],
     queues: Queues,
-    store: SiteStore,
+    loaded: Loaded,
     now: Moment,
+    of_jobs: Iterable[Mapping[tuple[str, str], int]] = (),
 ) -> Participant:
-    """Return the participant; raises `StoreDamaged` when the calendars cannot carry what was promised."""
+    """Return the participant; `of_jobs` is what jobs have reserved of the owner's credits.
+
+    Raises `StoreDamaged` when the calendars cannot carry what was promised."""
     with not_collecting():
-        loaded = store.load()
-        participant = _participant_of(configuration, backends, queues, loaded, now)
-    participant.admission.draining = bool(store.setting(DRAINING))
+        participant = _participant_of(configuration, backends, queues, loaded, now, of_jobs)
+    until_s = loaded.draining if loaded.draining != WITHOUT_END else 0
+    participant.admission.drain(on=bool(loaded.draining), until_s=until_s)
     participant.wing(ReclaimReminders).restore(loaded.reclaims, now)
     participant.keep_aside(loaded.set_aside)
     return participant
@@ -69,6 +80,7 @@ def _participant_of(
     queues: Queues,
     loaded: Loaded,
     now: Moment,
+    of_jobs: Iterable[Mapping[tuple[str, str], int]],
 ) -> Participant:
     try:
         return site_machine(
@@ -87,8 +99,14 @@ def _participant_of(
             addresses=addresses_of(configuration),
             queues=queues,
             guard=guarded_by(backends, loaded.grants, loaded.slots),
+            payments=partial(
+                Credits,
+                accounts=accounts_of(configuration),
+                entries=loaded.credits,
+                of_jobs=of_jobs,
+            ),
             visitors=partial(VisitingAgents, limits=agent_limits_of(configuration)),
-            wings=(PlacedJobs if configuration.machines else NoJobs,),
+            wings=(PlacedJobs if configuration.machines else NoJobs, Attendance),
             now=now,
         )
     except AssertionError as error:

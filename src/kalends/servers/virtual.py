@@ -1,8 +1,8 @@
 """A virtual site as a server: the way to its members, and its manager. It has no store, and decides nothing.
 
 Sessions and calls for a member are handed on (`relay`); brokers ask the manager whom to ask
-(``POST /v1/refer``, one `Refer`, one `Referred`). If it is gone its members are out of reach, and what they
-have promised stands.
+(``POST /v1/refer``, one `Refer`, one `Referred`), and how to split a job (``POST /v1/split``). If it is gone
+its members are out of reach, and what they have promised stands.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from aiohttp import web
 
 from kalends.contract import calls, codec
 from kalends.contract import messages as m
-from kalends.contract.paths import REFER_PATH, SESSION_PATH
+from kalends.contract.paths import REFER_PATH, SESSION_PATH, SPLIT_PATH
 from kalends.contract.versions import KNOWN, own_version
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
+from kalends.core.transport import Rates
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import asks_for_certificates, authenticator_of
 from kalends.serving.auth.callers import Caller
@@ -31,7 +32,7 @@ from kalends.serving.http.request_fields import read_body
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
 from kalends.serving.pending_replies import answer_to
-from kalends.virtual_sites.manager import bidders_of, referred
+from kalends.virtual_sites.manager import bidders_of, referred, split
 from kalends.virtual_sites.members import Members
 from kalends.virtual_sites.overheard import Overheard
 from kalends.virtual_sites.relay import ROUTE, MemberRelay
@@ -53,7 +54,8 @@ def build_virtual(
     metrics = Metrics(role="virtual", name=name, version=version)
     alarms = Alarms(logger, metrics.counter("kalends_alarms", "Alarms that were raised.").inc)
     members = Members(configuration, logger)
-    desk = ManagerDesk(members, version, limits, moment)
+    rates = Rates((each.sites, each.mb_per_s) for each in configuration.links)
+    desk = ManagerDesk(members, rates, version, limits, moment)
     relay = MemberRelay(members, desk.overheard, moment, limits)
     application = build_application(
         role="virtual",
@@ -68,6 +70,7 @@ def build_virtual(
         clock=MomentClock(moment),
         routes=[
             web.post(REFER_PATH, desk.refer),
+            web.post(SPLIT_PATH, desk.split),
             web.get(SESSION_PATH, desk.no_session, allow_head=False),
             web.route("*", ROUTE, relay.respond),
         ],
@@ -84,10 +87,15 @@ class ManagerDesk:
     """What a virtual site answers itself; `overheard` is what it goes by."""
 
     def __init__(
-        self, members: Members, version: str, limits: ServingLimits, moment: Callable[[], Moment]
+        self,
+        members: Members,
+        rates: Rates,
+        version: str,
+        limits: ServingLimits,
+        moment: Callable[[], Moment],
     ) -> None:
         self.overheard = Overheard()
-        self._members = members
+        self._members, self._rates = members, rates
         self._version = version
         self._limits = msgspec.structs.replace(limits, body_bytes_max=REFER_BYTES_MAX)
         self._moment = moment
@@ -107,6 +115,13 @@ class ManagerDesk:
         question = codec.decode_msgpack(body, m.Refer, bytes_max=REFER_BYTES_MAX)
         answer = referred(question, self._members.urls, self.overheard, self._moment())
         return answer_to(request, answer)
+
+    async def split(self, request: web.Request) -> web.Response:
+        """Answer one `Split` with one `Splits`, both as the whole body."""
+        caller_of(request, "broker")
+        body = await read_body(request, self._limits)
+        question = codec.decode_msgpack(body, m.Split, bytes_max=REFER_BYTES_MAX)
+        return answer_to(request, split(question, self._rates, self.overheard, self._moment()))
 
     async def no_session(self, request: web.Request) -> web.Response:
         """Tell a broker that takes this for a site what it is."""

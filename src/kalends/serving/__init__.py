@@ -11,7 +11,7 @@ auth/public_keys     public keys in PEM or a JWKS, and the terms on which an own
 auth/providers       keys that identity providers publish: fetched, and kept
 auth/tokens          signed tokens: minted, verified against the keys that an owner lists
 auth/claims          the claims of a token, judged by the terms of its key (see `claim_names`)
-auth/revocations     the file of revoked tokens and keys
+auth/revocations     the file of revoked tokens and keys; `stored_revocations`: in a database
 auth/callers         callers and their rights; open access on loopback
 auth/certificates    certificates of other servers (mutual TLS)
 auth/addresses       addresses that a server may call

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 
 from kalends.serving.child_frames import HEADER_BYTES, framed
 
 
 class AnsweringChild:
-    """``python -m MODULE ARGUMENTS``, which begins with the first question and ends with its input."""
+    """``python -m MODULE ARGUMENTS``, which begins with the first question and ends with its input.
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    `environment` is added to that of this process.
+    """
+
+    def __init__(self, module: str, *arguments: str, **environment: str) -> None:
+        self._environment = environment
         self._command = (sys.executable, "-m", module, *arguments)
         self._process: asyncio.subprocess.Process | None = None
 
@@ -44,7 +49,10 @@ class AnsweringChild:
     async def _exchanged(self, question: bytes) -> bytes:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+                *self._command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env={**os.environ, **self._environment},
             )
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None

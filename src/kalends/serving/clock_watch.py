@@ -112,8 +112,11 @@ class ClockWatch:
             for who, heard_ms in self._heard_ms.items()
             if abs(heard_ms - ahead_ms) > APART_MS
         }
+        jump_ms = ahead_ms - self._ahead_ms
+        if not jump_ms and not apart_ms and self._found == _NOTHING:
+            return  # As at nearly every reading, of which each message makes two.
         agreeing = _majority({"": ahead_ms, **self._heard_ms}) if apart_ms else ()
-        found = _Found(ahead_ms - self._ahead_ms, apart_ms, agreeing)
+        found = _Found(jump_ms, apart_ms, agreeing)
         if found.is_like(self._found):
             return
         self._found = found

@@ -20,6 +20,7 @@ listen = "127.0.0.1:7101" # port 0: any free port; without keys or TLS, only loo
 # plain_http = true       # other addresses without TLS: only behind a proxy that has the certificate
 url = "http://127.0.0.1:7101"   # how brokers and other sites reach it
 store = "sdsc.sqlite"     # all promises of the site
+# guard_counted = true    # a store on PostgreSQL, too, refuses more units than there are (docs/postgresql.md)
 revoked = "revoked.txt"   # revoked tokens and keys: `kalends admin revoke`
 
 [[site.keys]]             # tokens signed by these keys are accepted; without keys, access is open
@@ -71,7 +72,7 @@ runs_kept_mb = 512        # size of all records
 
 [site.limits]
 held_per_principal_max = 64       # claims that one user may hold at once
-promised_per_principal_max = 64   # claims that are promised to one user at once
+promised_per_principal_max = 256  # claims that are promised to one user at once: a whole series
 hold_max = "1h"                   # maximum life of a hold
 approval_within = "3d"            # time for your approval, if a rule requires it; then declined
 calls_per_s = 2000.0              # calls of one user, after a burst
@@ -82,6 +83,9 @@ name = "sp2"
 capacity = 128            # 128 identical nodes; 1 for an instrument
 grain = "15m"             # bookings start and end on multiples of this, from midnight in `zone`
 horizon = "90d"           # bookings end within this time
+# buffer = { before = "10m", after = "20m" }  # set-up and clearing of each booking; none by default
+# with = ["microscope"]   # resources that every booking of this one has, too
+# no_show = "15m"         # slots without a check-in are given back after this time; never by default
 zone = "America/Los_Angeles"
 description = "IBM SP2, thin nodes"
 attributes = { kind = "sp2", memory = 256, interactive = false }
@@ -112,6 +116,12 @@ may = "lock"
 units_max = 32            # maximum number of units at once
 hours = [{ rrule = "FREQ=DAILY", start = "20:00", duration = "12h" }]
 
+[[site.resources.access]]
+name = "trained"
+who = "everyone"
+may = "lock"
+members = { ann = 2030-03-01 }   # only these users, each until the end of a day
+
 # Limits: the first rule that matches a user and names a field applies; put special rules first.
 [[site.resources.limits]]
 name = "staff"
@@ -123,6 +133,7 @@ week_share = 0.5          # share of all units of a calendar week, for each user
 name = "others"
 who = "everyone"
 longest = "8h"
+# shortest = "30m"        # minimum length of one booking
 lead = "1h"               # minimum time from booking to start
 ahead = "14d"             # maximum time from booking to end
 held_max = 4              # slots held or promised at once, for each user
@@ -152,6 +163,27 @@ head_start = "10m"
 name = "microscope"
 description = "High-voltage electron microscope"
 
+# Prices: the first that means the user and covers the time decides. Without prices, a slot is free.
+[[site.resources.prices]]
+name = "night"
+hours = [{ rrule = "FREQ=DAILY", start = "20:00", duration = "12h" }]
+credits = 2.5             # of this owner, for a unit and an hour
+
+[[site.resources.prices]]
+name = "industry"
+who = "group:industry"
+credits = 40
+
+[[site.resources.prices]]
+name = "all"
+who = "everyone"
+credits = 10
+
+[site.resources.cancel]   # left out: a cancel is free until the start, and nothing is paid back after it
+free_until = "1d"
+fee = 50                  # percent that a later cancel costs
+unused = 0                # percent paid back for unused time of a slot that has begun
+
 # Jobs: this host runs programs on the units of a resource, around its reservations.
 [[site.resources]]
 name = "box"
@@ -171,6 +203,9 @@ attach = "10m"            # an interactive job ends if no terminal attaches in t
 change_max = "1m"         # time for a program to answer a request to change its size
 may_delay = "waiting-room"  # which waiting jobs a new reservation may delay; or "none", or "all"
 undecided = "15m"         # maximum time that nodes wait for a decision of a broker; 0: until it decides
+aim = "response"          # or "throughput", "parallel", "sequential", "cost": which way it offers
+shared = false            # whether a job may share its nodes with others; bids say so
+disclosed = true          # sites that lose a job to this machine hear its site, start and expected run time
 no_show = "15m"           # unused nodes of a reservation go back to the queue after this; 0: never
 repair = "1d"             # a node out of service counts as taken for this time, renewed until it is back
 processes_max = 500       # processes of a Unix user; with a control group, of a job
@@ -210,6 +245,16 @@ high = 30
 [site.machines.fair_share]  # policy "fair-share": the project with the least use for its shares is next
 by = "project"            # or "user"
 shares = { dna = 3 }      # all others have 1
+
+# Accounts: kalends admin credits grants to user:NAME and project:NAME. With accounts, jobs pay by the tariff.
+[[site.accounts]]
+name = "project:dna"
+members = ["user:ann", "group:biologists"]  # users who may charge it
+parent = "project:biology"  # a budget that must suffice, too
+
+[[site.accounts]]
+name = "project:biology"
+debt = 100.0              # how far the balance may go below zero
 
 [site.notices]            # for `kalends submit --notify`: mail, webhooks, or both
 smtp = "relay.sdsc.example:587"   # mail relay for this host
@@ -287,7 +332,7 @@ replica = "1"             # replicas of one broker share its name, its store and
 listen = "127.0.0.1:7100"
 url = "http://127.0.0.1:7100"
 store = "npaci.sqlite"
-keep_settled = "400d"     # ended requests move to npaci.archive after this time; left out: never
+keep_settled = "400d"     # ended requests leave the store after this time, for npaci.archive; left out: never
 key = "keys/broker"       # signs the broker's own tokens for the sites (private: mode 0600)
 pass_life = "1h"          # life of a pass, with which users reach a site without their own token
 coords = ["http://127.0.0.1:7100"]   # addresses of all replicas, at which sites ask for decisions
@@ -297,7 +342,7 @@ file = "keys/people.pub"
 scopes = ["use", "audit", "admin"]
 
 [broker.limits]
-open_per_principal_max = 256      # undecided requests of one user
+open_per_principal_max = 256      # undecided requests of one user, at all replicas
 
 [broker.notices]          # for `kalends notify`: notices about changes of requests by others
 smtp = "relay.npaci.example:587"  # as in [site.notices]
@@ -307,9 +352,17 @@ webhook_hosts = ["*"]     # any public host, by https; or list hosts, as in [sit
 webhook_networks = ["10.1.0.0/16"]  # private networks in which webhooks may also be called
 minute_max = 6            # mails to one user in a minute; the last one lists all remaining changes
 
+[[broker.links]]          # rate between two sites, for jobs that say where their input lies
+sites = ["sdsc", "ctc"]
+mb_per_s = 400.0          # megabytes a second; other_mb_per_s in [broker] is for all other pairs
+
 [[broker.priority]]       # highest priority of requests of these users; 0 for others
 who = "group:staff"
 max = 20
+
+[[broker.deputies]]       # who may book in the name of which users, and the groups of these
+who = "group:office"
+users = { bob = ["optics"], eva = [] }
 
 [[broker.sites]]
 name = "sdsc"
@@ -339,6 +392,10 @@ url = "http://127.0.0.1:7103"
 [[virtual.members]]       # a virtual site, too
 name = "campus"
 url = "http://127.0.0.1:7201"
+
+[[virtual.links]]         # what two members may exchange, for jobs that are split over them
+sites = ["ncsa", "campus"]
+mb_per_s = 1000.0
 
 [[virtual.keys]]          # brokers that may ask its manager; its members have their own keys
 file = "keys/broker.pub"

@@ -85,6 +85,8 @@ def configure_logging(
     root.handlers[:] = [handler]
     root.setLevel(max(LEVELS[level], logging.WARNING))
     logging.getLogger("aiohttp.server").addFilter(_is_not_malformed_http)
+    # What it warns of is raised as an error, too: a connection that ends does so at each failover.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def get_logger(*, role: str, name: str) -> Logger:

@@ -1,8 +1,9 @@
 """The settings of a changed configuration that apply to a running server, and those that need a restart.
 
-Keys, certificates, access lists, hours, limits, blackouts, priorities and logging apply at once. So do added
-and removed resources, and other capacities, if no machine or batch system backs the resource. Settings that a
-store, a socket or another server already uses need a restart. Pure.
+Keys, certificates, access lists, hours, limits, blackouts, priorities, deputies and logging apply at once.
+So do added and removed resources, and other capacities, if no machine or batch system backs the resource; and
+the sites of a broker that it reaches straight. Settings that a store, a socket or another server already uses
+need a restart. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TAKEN: Final[Mapping[type, tuple[str, ...]]] = {
         "grain_s", "horizon_s", "zone", "description", "attributes", "hours", "access", "limits",
         "blackouts", "priority",
     ),
-    c.BrokerConfiguration: ("keys", "revoked", "priority"),
+    c.BrokerConfiguration: ("keys", "revoked", "priority", "deputies"),
     c.VirtualConfiguration: ("keys", "revoked"),
 }  # fmt: skip
 """The settings that apply at once, by section."""
@@ -43,6 +44,8 @@ def in_force(running: S, wanted: S) -> S:
     }
     if isinstance(running, c.SiteConfiguration) and isinstance(wanted, c.SiteConfiguration):
         values["resources"] = _resources_in_force(running, wanted)
+    if isinstance(running, c.BrokerConfiguration) and isinstance(wanted, c.BrokerConfiguration):
+        values["sites"] = _sites_in_force(running, wanted)
     return msgspec.structs.replace(running, **values)
 
 
@@ -63,6 +66,20 @@ def _resources_in_force(
     found += [_joined(each, after.get(name)) for name, each in before.items() if name in bound]
     order = [*after, *before]
     return tuple(sorted(found, key=lambda each: order.index(each.name)))
+
+
+def _sites_in_force(
+    running: c.BrokerConfiguration, wanted: c.BrokerConfiguration
+) -> tuple[c.PeerConfiguration, ...]:
+    """Return the sites as in the new configuration, except virtual ones and their members."""
+    virtual = {each.name: each for each in running.sites if each.members}
+    taken = {name for each in virtual.values() for name in (each.name, *_ends(each))}
+    straight = (each for each in wanted.sites if not each.members and each.name not in taken)
+    return (*straight, *virtual.values())
+
+
+def _ends(virtual: c.PeerConfiguration) -> list[str]:
+    return [way.split("/")[-1] for way in virtual.members]
 
 
 def _joined(running: Any, wanted: Any) -> Any:

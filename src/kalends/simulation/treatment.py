@@ -35,7 +35,7 @@ class Treatment(msgspec.Struct, frozen=True):
     priorities: dict[str, dict[int, int]]
     interactive: dict[str, frozenset[int]]
     shares: dict[str, dict[int, int]]
-    """Of one kind of account at most."""
+    """At most one kind of account has shares."""
 
     @classmethod
     def of(cls, text: str) -> Treatment:

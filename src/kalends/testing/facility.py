@@ -44,7 +44,8 @@ class LocalFacility:
     """The shipped servers on free loopback ports, from entering ``with`` (or ``async with``) to leaving it.
 
     `sites` are the owners with their resources; `broker` names the broker, and `virtual` virtual sites, each
-    with the sites that are reached only through it. `notices` are the fields of the ``[broker.notices]``.
+    with the sites that are reached only through it. `settings` are further ones of the broker, as its
+    configuration names them: ``{"notices": {"webhook_hosts": ["*"]}}``.
     `now` is the first time on `clock` (``2027-03-01T09:00Z``, in UTC if it has no offset), by default the
     present. Access is open: callers need no token. Stores are in a temporary directory, removed at the end.
 
@@ -58,13 +59,13 @@ class LocalFacility:
         now: str = "now",
         broker: str = "broker",
         virtual: Mapping[str, Sequence[str]] = MappingProxyType({}),
-        notices: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.clock = MovableClock(parse_time(now, int(time.time()), "UTC"), self._settle)
         self.broker = broker
         self._sites = sites
         self._virtual = virtual
-        self._notices = notices
+        self._settings = settings
         self._configured: dict[str, Configuration] = {}
         self._running: dict[str, Listener] = {}
         self._thread: ServerThread
@@ -86,7 +87,7 @@ class LocalFacility:
                 self._thread.run(self._serve(name))
             known = [self._known(name) for name in self._reached()]
             self._configured[self.broker] = configuration_of(
-                _broker(self.broker, known, self._notices), directory
+                _broker(self.broker, known, self._settings), directory
             )
             self.start(self.broker)
             self._ending = ending.pop_all()
@@ -245,10 +246,9 @@ def _virtual(name: str, urls: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _broker(
-    name: str, sites: Sequence[Mapping[str, Any]], notices: Mapping[str, Any] | None
+    name: str, sites: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    told = {"notices": notices} if notices is not None else {}
-    return {"broker": {**_common(name), "sites": sites, **told}}
+    return {"broker": {**_common(name), "sites": sites, **settings}}
 
 
 def _common(name: str) -> dict[str, Any]:

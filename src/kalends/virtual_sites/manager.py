@@ -1,4 +1,4 @@
-"""The manager of a virtual site: which members a broker does best to ask for a place for a job.
+"""The manager of a virtual site: which members a broker does best to ask for a job, or to split it over.
 
 It gives an opinion, and asks nobody itself. "The virtual SM chooses" among its sites by what it knows of
 them, as a broker chooses among all (`kalends.federation.site_choice`); but it has heard what all brokers were
@@ -7,15 +7,22 @@ told (Weissman and Grimshaw 1996, sections 3 and 4.3).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from kalends.contract import calls
 from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.intervals import Moment
+from kalends.core.transport import Rates
 from kalends.federation.draws import draw_of
 from kalends.federation.site_choice import Bidder, whom_to_ask
 from kalends.virtual_sites.overheard import Overheard
+from kalends.virtual_sites.splits import TOGETHER_MAX, JobTraffic, MemberNodes, splits
+
+PARTS_AT_ONE_MAX: Final = limits.TERMS_MAX // TOGETHER_MAX
+"""Parts of a split at one member: all together are the terms of one alternative."""
 
 NO_SESSION: Final = "it has no session with a broker"
 
@@ -39,6 +46,45 @@ def referred(
     for way in overheard.sessions.keys() & set(chosen):
         overheard.tally.of(way).chosen += 1
     return m.Referred(rid=question.rid, att=question.att, ways=tuple(chosen))
+
+
+def split(question: m.Split, rates: Rates, overheard: Overheard, now: Moment) -> m.Splits:
+    """Return how to split a job over the members, whose links have these `rates`."""
+    machines: defaultdict[str, list[m.MemberMachine]] = defaultdict(list)
+    for each in question.machines:
+        machines[each.way.partition("/")[0]].append(each)
+    for own in machines.values():
+        own.sort(key=lambda each: (-each.nodes, each.machine))
+        del own[PARTS_AT_ONE_MAX:]
+    groups = [
+        MemberNodes(
+            member,
+            sum(each.nodes for each in own),
+            min(overheard.experience.seen(each.way, now).wait_s or 0.0 for each in own),
+        )
+        for member, own in machines.items()
+    ]
+    exchange = JobTraffic(question.nodes, question.traffic_mb_per_s, rates)
+    found, lack = splits(groups, exchange, limits.SPLITS_MAX)
+    return m.Splits(
+        splits=tuple(
+            tuple(
+                share
+                for member, nodes in each.items()
+                for share in _filled(machines[member], nodes)
+            )
+            for each in found
+        ),
+        lack=m.LinkLack(*lack) if lack is not None else None,
+    )
+
+
+def _filled(machines: Sequence[m.MemberMachine], nodes: int) -> Iterator[m.NodeShare]:
+    """Yield the shares of machines, the first ones full."""
+    for each in machines:
+        if nodes:
+            yield m.NodeShare(each.machine, min(nodes, each.nodes))
+            nodes -= min(nodes, each.nodes)
 
 
 def bidders_of(url_of: Mapping[str, str], overheard: Overheard, now: Moment) -> calls.Bidders:

@@ -43,7 +43,7 @@ class Members:
         self._access_is_open = not configuration.keys
         self._logger = logger
         self._reasons: dict[str, str] = {}
-        """Of members that could not be reached when this was tried last."""
+        """Why a member could not be reached at the last attempt, by its name."""
 
     def url(self, request: web.Request) -> tuple[str, URL]:
         """Return the member that a request is for, and where it goes; raises `NotFound`."""

@@ -23,7 +23,7 @@ from kalends.federation.experience import Experience
 from kalends.federation.offered_places import told_wait_s
 
 SILENT_MS: Final = 10_000
-"""Who has not bid by then did not hear the question: brokers wait for a second or so."""
+"""A member that has not bid by then did not hear the question: brokers wait for about a second."""
 
 ASKED_MAX: Final = 10_000
 """Questions that are remembered until they are answered; beyond it the oldest are forgotten."""
@@ -51,7 +51,7 @@ class Overheard:
         self.experience = Experience()
         self.tally = BidTally()
         self.sessions: Counter[str] = Counter()
-        """Those that brokers have open now with each member; 0: they had."""
+        """The number of sessions that brokers have open with each member; 0 if all have ended."""
 
     @contextmanager
     def session(self, way: str) -> Iterator[SessionHeard]:
@@ -118,7 +118,8 @@ class SessionHeard:
         reasons = {each.code for each in bid.refusals}
         counts.note_refusals(reasons)
         if RefusalCode.DRAINED in reasons:
-            experience.refused(self._way, delay_ms, now)
+            closed_s = bid.closed_until and bid.closed_until - now.wall_s
+            experience.refused(self._way, delay_ms, now, closed_s)
 
     def _forget(self, now: Moment) -> None:
         """Give up on questions that were asked long ago: the member was silent."""

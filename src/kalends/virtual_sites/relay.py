@@ -49,7 +49,7 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 """As much as any call to a site: an agent that is passed on to a near one."""
 
 STRANGERS_BODY_BYTES_MAX: Final = 4_096
-"""Of who shows no token: a question of a peer."""
+"""The largest body of a call without a token, which is a question of a peer."""
 
 CONNECT_S_MAX: Final = 5.0
 SILENT_S_MAX: Final = 600.0

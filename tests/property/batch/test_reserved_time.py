@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests import effort
 from tests.support.bookings import booking
 
-from kalends.batch.journal.job_journal import ReservedTime
+from kalends.batch.journal.contract import ReservedTime
 from kalends.batch.reserved_time import ReservationWatch
 from kalends.calendars.bookings import Booking
 
@@ -61,7 +61,7 @@ class Reserving:
         """Nobody looks: a lock moves nothing."""
         for name, held in self.bookings.items():
             if held.state == "held" and name not in self.gone_s and held.end > now:
-                self.bookings[name] = replace(held, state="locked", expires_ms=None)
+                self.bookings[name] = replace(held, state="locked")
                 self.locked_s[name] = now
                 return
 

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kalends.calendars import Recurrence
-from kalends.calendars.recurrence.repeat import WEEKDAYS
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.local_clocks import instant
+from kalends.core.repeat import WEEKDAYS
 
 Numbers = npt.NDArray[np.int64]
 DAY_S = 86_400

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kalends.calendars import AccessList, AccessRule, Recurrence
+from kalends.calendars import AccessList, AccessRule, Membership, Recurrence
 from kalends.calendars.rules.access import ACTIONS
 from kalends.core.principals import Principal
 
@@ -23,6 +23,9 @@ PRINCIPALS = (
 )
 
 
+memberships = st.integers(-2, 70).map(lambda hour: Membership(DAY + hour * HOUR, "a day"))
+
+
 @st.composite
 def rules(draw: st.DrawFn, name: str) -> AccessRule:
     hours = st.tuples(st.integers(0, 23), st.integers(1, 30))
@@ -35,6 +38,7 @@ def rules(draw: st.DrawFn, name: str) -> AccessRule:
             Recurrence("FREQ=DAILY", f"{start:02}:00", length * HOUR, "UTC")
             for start, length in draw(st.lists(hours, max_size=2))
         ),
+        draw(st.just({}) | st.dictionaries(st.sampled_from(["ann", "bob", "staff"]), memberships)),
     )
 
 
@@ -44,13 +48,17 @@ access_lists = st.integers(0, 5).flatmap(
 
 
 def is_matched(rule: AccessRule, principal: Principal) -> bool:
+    if rule.members and principal.user not in rule.members:
+        return False
     return rule.who in {"everyone", f"user:{principal.user}"} | {
         f"group:{group}" for group in principal.groups
     }
 
 
-def is_open(rule: AccessRule, hour: int) -> bool:
-    """Whether the hour that begins at `hour` (from `DAY`) is in one of the rule's daily windows."""
+def is_open(rule: AccessRule, hour: int, principal: Principal) -> bool:
+    """Whether the hour that begins at `hour` (from `DAY`) is in a daily window, and in the membership."""
+    if rule.members and DAY + hour * HOUR >= rule.members[principal.user].until:
+        return False
     return not rule.windows or any(
         (hour - window.start.hour) % 24 + 24 * back < window.duration_s // HOUR
         for window in rule.windows
@@ -86,7 +94,7 @@ def test_what_is_allowed_is_the_union_of_the_matching_rules(
     hours = [
         hour
         for hour in range(first, first + length)
-        if any(is_open(rule, hour) for rule in granting)
+        if any(is_open(rule, hour, principal) for rule in granting)
     ]
     matching = [rule for rule in every if action in rule.may and is_matched(rule, principal)]
     for _ in range(2):  # the second answer comes from the cache
@@ -94,7 +102,7 @@ def test_what_is_allowed_is_the_union_of_the_matching_rules(
         assert access.sees(principal) == access.may_ever(principal, "see")
         assert access.sees_detail(principal) == access.may_ever(principal, "detail")
         windows = access.windows(principal, action, start, end, units)
-        always = any(not rule.windows for rule in granting)
+        always = any(not (rule.windows or rule.members) for rule in granting)
         assert (windows is None) == always
         if windows is not None:
             found = [t for window in windows for t in range(*window, HOUR)]
@@ -130,7 +138,7 @@ def test_the_permitted_profile_is_the_largest_amount_that_is_allowed_at_each_mom
                 (
                     r.units
                     for r in every
-                    if is_allowed(r, principal, "hold", 1) and is_open(r, hour)
+                    if is_allowed(r, principal, "hold", 1) and is_open(r, hour, principal)
                 ),
                 default=0,
             )

@@ -25,7 +25,6 @@ times = st.integers(0, HORIZON_S)
 permilles = st.integers(1, 1_300)
 """Of a capacity; see `scaled`."""
 ids = st.integers(1, 12)
-expiries = st.none() | st.integers(0, 20)
 nonsense: st.SearchStrategy[Any] = st.sampled_from(
     [True, False, 1.0, float("nan"), float("inf"), "1", None, (), [], 10**40, -(10**40)]
 )
@@ -69,7 +68,7 @@ class SlowTwin:
         return twin
 
     def refusal(self, new: Booking) -> type[Exception] | None:
-        if new.units > self.capacity or (new.state != "held" and new.expires_ms is not None):
+        if new.units > self.capacity:
             return InvalidInput
         if new.id in self.bookings or self.free(new.start, new.end) < new.units:
             return Conflict
@@ -132,11 +131,10 @@ def booking(
     end: Any,
     units: Any = 1,
     state: Any = "held",
-    expires_ms: Any = None,
 ) -> Booking:
     return bookings.booking(
         booking_id, start, end, units=units, state=state, holder=f"user{booking_id}",
-        reservation=f"r{booking_id}", expires_ms=expires_ms,
+        reservation=f"r{booking_id}",
     )  # fmt: skip
 
 
@@ -158,11 +156,9 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
     @initialize(
         capacity=st.sampled_from([1, 1, 2, 3, 64, 1000]),
         base=st.sampled_from([0, limits.TIME_S_MAX - HORIZON_S - LENGTH_S_MAX]),
-        slots=st.lists(st.tuples(times, st.integers(1, 8), permilles, expiries), max_size=12),
+        slots=st.lists(st.tuples(times, st.integers(1, 8), permilles), max_size=12),
     )
-    def begin(
-        self, capacity: int, base: int, slots: list[tuple[int, int, int, int | None]]
-    ) -> None:
+    def begin(self, capacity: int, base: int, slots: list[tuple[int, int, int]]) -> None:
         self.base = base
         self.twin = SlowTwin(capacity)
         self.calendars: list[Calendar] = [
@@ -173,8 +169,8 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
         if capacity == 1:
             self.calendars.append(UnitCalendar())
         self.others: list[tuple[SlowTwin, list[Calendar]]] = []
-        for number, (start, length_s, permille, expires_ms) in enumerate(slots, 1):
-            self.book(number, start, length_s, permille, "held", expires_ms)
+        for number, (start, length_s, permille) in enumerate(slots, 1):
+            self.book(number, start, length_s, permille, "held")
 
     def new(
         self,
@@ -183,11 +179,10 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
         length_s: int,
         permille: int,
         state: str,
-        expires_ms: int | None,
     ) -> Booking:
         start += self.base
         units = scaled(self.twin.capacity, permille)
-        return booking(booking_id, start, start + length_s, units, state, expires_ms)
+        return booking(booking_id, start, start + length_s, units, state)
 
     @rule(
         booking_id=ids,
@@ -195,7 +190,6 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
         length_s=st.integers(1, LENGTH_S_MAX),
         permille=permilles,
         state=st.sampled_from(["held", "locked", "prepared"]),
-        expires_ms=expiries,
     )
     def book(
         self,
@@ -204,9 +198,8 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
         length_s: int,
         permille: int,
         state: str,
-        expires_ms: int | None,
     ) -> None:
-        new = self.new(booking_id, start, length_s, permille, state, expires_ms)
+        new = self.new(booking_id, start, length_s, permille, state)
         error = self.twin.refusal(new)
         for calendar in self.calendars:
             if error is None:
@@ -225,12 +218,11 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
                 st.integers(1, LENGTH_S_MAX),
                 permilles,
                 st.sampled_from(["held", "held", "locked"]),
-                expiries,
             ),
             max_size=5,
         )
     )
-    def load(self, slots: list[tuple[int, int, int, int, str, int | None]]) -> None:
+    def load(self, slots: list[tuple[int, int, int, int, str]]) -> None:
         new = [self.new(*slot) for slot in slots]
         after, error = self.twin.copy(), None
         for each in new:
@@ -251,12 +243,12 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
             self.twin = after
 
     @rule(
-        field=st.sampled_from(["booking_id", "start", "end", "units", "state", "expires_ms"]),
+        field=st.sampled_from(["booking_id", "start", "end", "units", "state"]),
         value=nonsense,
     )
     def book_nonsense(self, field: str, value: Any) -> None:
         good = {"booking_id": 99, "start": 20, "end": 20, "units": 1, "state": "held"}
-        if (field == "booking_id" and type(value) is int) or field == "expires_ms":
+        if field == "booking_id" and type(value) is int:
             value = 1.0
         for calendar in self.calendars:
             with pytest.raises(InvalidInput):
@@ -284,24 +276,23 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
     @rule(
         booking_id=ids,
         state=st.sampled_from(["held", "held", "prepared", "locked", "gone"]),
-        expires_ms=expiries,
     )
-    def change_state(self, booking_id: int, state: Any, expires_ms: int | None) -> None:
+    def change_state(self, booking_id: int, state: Any) -> None:
         old = self.twin.bookings.get(booking_id)
         error: type[Exception] | None = None
         if old is None:
             error = NotFound
-        elif state == "gone" or (state != "held" and expires_ms is not None):
+        elif state == "gone":
             error = InvalidInput
         for calendar in self.calendars:
             if error is None:
-                calendar.change_state(booking_id, state, expires_ms)
+                calendar.change_state(booking_id, state)
             else:
                 with pytest.raises(error):
-                    calendar.change_state(booking_id, state, expires_ms)
+                    calendar.change_state(booking_id, state)
         if error is None and old is not None:
             self.twin.bookings[booking_id] = booking(
-                booking_id, old.start, old.end, old.units, state, expires_ms
+                booking_id, old.start, old.end, old.units, state
             )
 
     @rule(
@@ -384,7 +375,7 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
             for booking_id in twin.bookings:
                 calendar.release(booking_id)
             calendar.check()
-            full = booking(50, self.base, self.base + HORIZON_S, calendar.capacity, "held", 0)
+            full = booking(50, self.base, self.base + HORIZON_S, calendar.capacity, "held")
             calendar.book(full)
 
     @invariant()

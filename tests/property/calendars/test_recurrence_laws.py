@@ -12,11 +12,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from kalends.calendars import Recurrence, Windows
-from kalends.calendars.recurrence.repeat import WEEKDAYS, parse_repeat
 from kalends.calendars.recurrence.windows import CHUNK_S
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.local_clocks import instant
+from kalends.core.repeat import WEEKDAYS, parse_repeat
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LOS_ANGELES = ZoneInfo("America/Los_Angeles")

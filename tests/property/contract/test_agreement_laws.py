@@ -29,7 +29,7 @@ MESSAGES: Final = [
 WHOLE: Final = {
     m.PartNews: FEATURES[0], m.Reclaim: FEATURES[1], m.RoomNeed: FEATURES[2],
     m.OwnerAsk: FEATURES[3], m.OwnerSays: FEATURES[3], m.ReadyAsk: FEATURES[0],
-    m.SlotLoss: FEATURES[1], m.LossNoted: FEATURES[1],
+    m.SlotLoss: FEATURES[1], m.LossNoted: FEATURES[1], m.Recharge: FEATURES[2],
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ PLACES = st.builds(
     firm=st.booleans(),
     cost=st.sampled_from((0.0, 1.0)),
     preference_s=st.sampled_from((0.0, 100.0)),
+    transport_s=st.sampled_from((0.0, 100.0)),
 )
 
 
@@ -34,7 +35,7 @@ def better(one: OfferedPlace, other: OfferedPlace, rid: str, cost_weight_s: floa
         return starts[1] == 0
     if starts != [0, 0]:
         ends = [
-            start + each.runs_s + cost_weight_s * each.cost - each.preference_s
+            start + each.transport_s + each.runs_s + cost_weight_s * each.cost - each.preference_s
             for start, each in zip(starts, (one, other), strict=True)
         ]
         if ends[0] != ends[1]:
@@ -54,7 +55,8 @@ def test_a_place_wins_that_is_worth_more_than_it_ends_later(
         each._replace(start_by=each.start_by + 1, firm=True, cost=0.0, preference_s=0.0)
         for each in (one, other)
     )
-    later_s = one.counted_start + one.runs_s - other.counted_start - other.runs_s
+    ends = [each.counted_start + each.transport_s + each.runs_s for each in (one, other)]
+    later_s = ends[0] - ends[1]
     preferred = one._replace(preference_s=later_s + more_s)
     best = best_first([other, preferred], f"request {number}")[0]
     if more_s:

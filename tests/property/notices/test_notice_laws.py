@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kalends.broker.register.notice_table import (
+from kalends.broker.register.sqlite.notice_table import (
     NOTICES,
+    addresses_of,
+    waiting_notices,
+)
+from kalends.broker.register.sqlite.request_writes import carry_out
+from kalends.broker.register.writes import (
     ForgetAddress,
     KeepAddress,
     MakeDeliveries,
     NoticeAddress,
-    addresses_of,
-    forget_address,
-    keep_address,
-    make_deliveries,
-    post_notice,
-    waiting_notices,
+    PostNotice,
 )
 from kalends.notices.delivery import Delivery
 from kalends.notices.delivery_table import DELIVERIES
@@ -56,18 +56,18 @@ class Telling(RuleBasedStateMachine):
     @rule(user=st.sampled_from(USERS), to=st.sampled_from(TO))
     def add(self, user: str, to: str) -> None:
         address = NoticeAddress(user, to, "UTC", self.now, b"s" if "://" in to else b"")
-        assert keep_address(self.connection, KeepAddress(address, len(TO))) == 1
+        assert carry_out(self.connection, [KeepAddress(address, len(TO))]) == [1]
 
     @rule(user=st.sampled_from(USERS), to=st.sampled_from(TO))
     def remove(self, user: str, to: str) -> None:
-        forget_address(self.connection, ForgetAddress(user, to))
+        carry_out(self.connection, [ForgetAddress(user, to)])
 
     @rule(user=st.sampled_from(USERS), number=st.integers(1, 4))
     def happen(self, user: str, number: int) -> None:
         for _ in range(number):
             id = f"notice-{len(self.posted)}-{self.now}"
             notice = RequestNotice(id=id, user=user, occasion="moved", at_s=self.now, by="sdsc")
-            post_notice(self.connection, notice)
+            carry_out(self.connection, [PostNotice(notice)])
             if addresses_of(self.connection, user):
                 self.posted[id] = user
 
@@ -94,7 +94,7 @@ class Telling(RuleBasedStateMachine):
         if op is None:
             return
         waiting = waiting_notices(self.connection, 500, 500).notices
-        if make_deliveries(self.connection, op):
+        if carry_out(self.connection, [op]) == [1]:
             self.deliveries += op.deliveries
             self.told.update(waiting[number].id for number in op.numbers)
 

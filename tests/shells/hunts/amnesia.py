@@ -38,13 +38,14 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
                 world.disk.image(folder, image)
                 world.disk.image(world.disk_of("site0"), world.folder / "image of a site")
             start = facility.tomorrow + 600 * number
-            told[(await client.book(facility.everything, duration="10m", at=start)).id] = start
+            view = await client.book(facility.everything, duration="10m", at=start, key=_key(start))
+            told[view.id] = start
             await asyncio.sleep(chance.uniform(0, 1))
         for rid in chance.sample(sorted(told), CHANGES):
             for _ in range(chance.randrange(1, 3)):
                 left.add(told[rid])
                 told[rid] += FAR_S
-                await client.move(rid, told[rid])
+                await client.move(rid, told[rid], key=_key(told[rid]))
         for rid in chance.sample(sorted(told), CANCELS):
             await client.cancel(rid)
             undone[rid] = told.pop(rid)
@@ -69,6 +70,8 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
             view = await client.show(rid)
             if view.state != "reserved" or view.start != start:
                 raise Broken(f"{rid} was told as reserved at {start}, and the broker says {view}")
+        for rid, start in told.items():
+            await _asked_again(facility, client, rid, start)
         for rid in undone.keys() & await _listed(client):
             if (view := await client.show(rid)).state != "cancelled":
                 raise Broken(f"{rid} was told as cancelled, and the broker says {view}")
@@ -136,7 +139,9 @@ async def _decided_in_silence(
     """Book once more, while a site can no longer hear what becomes of what it may have promised."""
     deaf = chance.choice(facility.sites)
     start = facility.tomorrow + 600 * BOOKINGS
-    booking = asyncio.create_task(client.book(facility.everything, duration="10m", at=start))
+    booking = asyncio.create_task(
+        client.book(facility.everything, duration="10m", at=start, key=_key(start))
+    )
     await asyncio.sleep(chance.uniform(0, 0.1))
     facility.world.network.cut("broker0-0", deaf)
     await asyncio.sleep(2)
@@ -144,6 +149,24 @@ async def _decided_in_silence(
         told[booking.result().id] = start
     else:
         booking.cancel()
+
+
+def _key(start: int) -> str:
+    """The key of the call by which something has come to this start."""
+    return f"the-call-for-{start}"
+
+
+async def _asked_again(facility: Facility, client: kalends.Client, rid: str, start: int) -> None:
+    """Whoever repeats a call with its key gets what it has made, and no second reservation."""
+    try:
+        if start < facility.tomorrow + FAR_S:
+            view = await client.book(facility.everything, duration="10m", at=start, key=_key(start))
+        else:
+            view = await client.move(rid, start, key=_key(start))
+    except kalends.KalendsError as error:
+        raise Broken(f"the call that made {rid} was repeated with its key: {error}") from error
+    if view.id != rid:
+        raise Broken(f"the call that made {rid} was repeated with its key, and made {view.id}")
 
 
 async def _asked_at_once(client: kalends.Client, rid: str) -> None:
@@ -167,7 +190,8 @@ async def _booked_again(facility: Facility, client: kalends.Client) -> str:
     while loop.time() < until_s:
         start = facility.tomorrow + 6_000
         try:
-            return (await client.book(facility.everything, duration="10m", at=start)).id
+            again = client.book(facility.everything, duration="10m", at=start, key=_key(start))
+            return (await again).id
         except kalends.KalendsError:
             await asyncio.sleep(2)
     raise Broken("nothing new is taken any more")

@@ -9,14 +9,15 @@ import asyncio
 import random
 from typing import Final
 
+import kalends
 from tests.shells.facility import Facility, Plan
 from tests.shells.hunts.storms import Strikes
 from tests.shells.job_customers import LIMIT_S_MAX, JobCustomers
-from tests.shells.job_host import HOSTS, host_called
-from tests.shells.job_judging import judge_forgetful, judge_jobs
+from tests.shells.job_host import HOSTS, host_below, host_called
+from tests.shells.job_judging import judge_forgetful, judge_jobs, judge_moved
 from tests.shells.judging import calm
 from tests.shells.nodes import Node
-from tests.shells.scenarios import scenario
+from tests.shells.scenarios import Broken, scenario
 
 STRIKES: Final = 20
 STRIKES_S_MAX: Final = 90.0
@@ -25,6 +26,7 @@ DEATHS: Final = 0.4
 
 FAULTY: Final = 0.05
 STRUCK: Final = 0.15
+MOVES: Final = 5
 QUEUED_S: Final = 12 * 3_600.0
 """Within it all jobs are over, if nothing is in their way."""
 
@@ -95,6 +97,63 @@ async def machine_restored(facility: Facility, chance: random.Random) -> None:
     await judge_forgetful(facility, customers, restored_s)
     facility.counts["told"] += len(customers.told)
     facility.counts["programs"] += len(HOSTS["site0"].history)
+
+
+@scenario(
+    Plan(sites=1, machine=True, audited=False),
+    least={"told": 20, "programs": 8, "jobs exit": 4, "hosts lost": 1},
+)
+async def machine_moved(facility: Facility, chance: random.Random) -> None:
+    """A store is taken to other hosts and back: no job runs twice, and what a lost host had is lost once."""
+    world = facility.world
+    await facility.up()
+    customers = JobCustomers(facility, chance, jobs=16, pause_s=20.0)
+    for number in range(MOVES):
+        host_called(world, host_below("site0")).faulty = FAULTY
+        await asyncio.sleep(chance.uniform(10, 60))
+        before, there = host_below("site0"), f"site0 {number}"
+        facility.move("site0", there)
+        await asyncio.sleep(chance.uniform(3, 60))
+        await _nobody_books_it(facility)
+        if number and chance.random() < 0.5:
+            facility.move("site0", before)
+        else:
+            HOSTS[before].power_fails()
+            await _give_up(facility, before)
+            facility.counts["hosts lost"] += 1
+    for host in HOSTS.values():
+        host.faulty = 0.0
+    await calm(facility)
+    await customers.end(QUEUED_S)
+    await _until_all_is_over(facility, customers)
+    if broke := facility.logged("its queue broke"):
+        raise Broken(broke[0])
+    await judge_moved(facility, customers)
+
+
+async def _nobody_books_it(facility: Facility) -> None:
+    """Raise `Broken` where a machine is booked whose jobs nobody sees."""
+    async with facility.connect(facility.replicas[0], "late", timeout_s=10) as client:
+        try:
+            view = await client.book(
+                "site0/cluster:1", at=facility.tomorrow, duration="10m", patience="none"
+            )
+        except kalends.KalendsError:
+            return
+    if view.state == "reserved":
+        raise Broken(f"{view} was booked on a machine that is put aside")
+
+
+async def _give_up(facility: Facility, host: str) -> None:
+    """The owner gives a host up; a call whose answer was lost may have done it."""
+    async with facility.connect("site0", "owner", timeout_s=10) as client:
+        while True:
+            try:
+                await client.host_lost(host)
+            except kalends.NotFound:
+                return
+            except kalends.KalendsError:
+                await asyncio.sleep(1)
 
 
 def power_went(node: Node) -> None:

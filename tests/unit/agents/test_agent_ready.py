@@ -15,6 +15,7 @@ from kalends.agents.language.checker import parsed
 from kalends.agents.runs import ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.agents.world.views import Asker, recall_arguments
+from kalends.calendars import OwnerRules, PriceRule, Prices, Recurrence
 from kalends.core.errors import NotFound
 from kalends.core.scripts import Ask, HeldChoice
 
@@ -337,3 +338,17 @@ async def test_the_earliest_keeps_its_earliest_and_the_latest_its_latest() -> No
     both = [MONDAY, MONDAY + HOUR_S]
     assert [await recalled("earliest", both, number) for number in (0, 1)] == [False, True]
     assert [await recalled("latest", both, number) for number in (0, 1)] == [True, False]
+
+
+async def test_cheapest_needs_no_attribute_where_owners_have_prices() -> None:
+    night = Recurrence("FREQ=DAILY", "20:00", 12 * HOUR_S, "UTC")
+    scope = calendar(SCOPE, attributes={"price": 1.0})
+    scope.rules = OwnerRules(
+        prices=Prices(
+            [PriceRule("night", "everyone", 2_500, (night,)), PriceRule("all", "everyone", 10_000)]
+        )
+    )
+    noon = MONDAY + 12 * HOUR_S
+    seen = visit([scope], [ONE_HOUR], first=noon, last=noon + 12 * HOUR_S)
+    found = await chosen(ready.source("cheapest"), seen)
+    assert found[0].start == MONDAY + 20 * HOUR_S

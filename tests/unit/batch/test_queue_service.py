@@ -9,17 +9,19 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
 from tests.support.bookings import booking
 
 from kalends.batch.job_notices import JobNotices
-from kalends.batch.journal.job_journal import entries_after
-from kalends.batch.queue.facts import NodeClaim, Terms
+from kalends.batch.journal.contract import JobEntries, StoredHost
+from kalends.batch.journal.sqlite.job_tables import entries_after, stored_hosts
+from kalends.batch.queue.facts import JobEnded, NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
-from kalends.calendars import ResourceCalendar, open_access
+from kalends.calendars import OwnerRules, ResourceCalendar, open_access
 from kalends.contract import owner_calls
 from kalends.core.errors import NotFound, Unavailable
 from kalends.core.identifiers import queue_of
@@ -29,17 +31,20 @@ from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.notices.notifier import Notifier
 from kalends.resource_servers.jobs.job_ledger import JobLedger
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_journal import SqliteJournal
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
+from kalends.resource_servers.participation.kernel import MakePayments
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.sockets import Unpaid
 from kalends.resource_servers.service import SiteEngine
 from kalends.scheduling import Job, Scheduler
 from kalends.servers.restored_participant import site_machine
 from kalends.serving.alarms import Alarms
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.group_commit import StoreFailed
 
 BOX = "lab/box"
 STORED_S = 1_800_000_000
@@ -69,23 +74,24 @@ async def queues_of_a_site(
     failed: Callable[[StoreFailed], None] = lambda failure: None,
     reported: Callable[[str, str], None] = lambda about, text: None,
     made: Callable[[Participant], None] = lambda participant: None,
+    rules: OwnerRules | None = None,
+    payments: MakePayments = Unpaid,
 ) -> AsyncIterator[QueueService]:
-    store = SiteStore.open(path, "lab", sync="off")
+    journal = SqliteJournal(SiteStore.open(path, "lab", sync="off"))
     calendars = {
-        name: ResourceCalendar(ResourceInfo(name=name, capacity=4), open_access())
+        name: ResourceCalendar(ResourceInfo(name=name, capacity=4), open_access(), (), rules)
         for name in (BOX, queue_of(BOX))
     }
     participant = site_machine(
-        "lab", calendars, epoch=store.epoch, jitter=lambda: 0.0, wings=(PlacedJobs,),
-        now=clock.moment(),
+        "lab", calendars, epoch=journal.epoch, jitter=lambda: 0.0, wings=(PlacedJobs,),
+        payments=payments, now=clock.moment(),
     )  # fmt: skip
     made(participant)
     engine = SiteEngine(
-        store, participant, moment=clock.moment,
+        journal, participant, moment=clock.moment,
         deliver=lambda sends: None, set_out=lambda errands, relays: None,
-        provision=lambda provisions: None, alarmed=lambda text: None,
+        provision=lambda provisions, still_ours: None, alarmed=lambda text: None,
         reported=lambda about, text: None, failed=failed,
-        observe=lambda committed: None,
     )  # fmt: skip
     notifier = Notifier(
         None, now_s=lambda: clock.wall_s, chance=lambda: 0.0, reported=lambda about, text: None,
@@ -104,7 +110,6 @@ async def queues_of_a_site(
     finally:
         service.close()
         await engine.close()
-        store.close()
 
 
 async def test_a_site_goes_on_when_its_clock_was_set_back_while_it_was_stopped(
@@ -134,6 +139,30 @@ async def test_time_goes_on_by_itself_after_a_clock_was_set_a_little_back(tmp_pa
         clock.pass_s(60)
         service.step(BOX, lambda queue, now: queue.advance(now))
         assert queue.job(1).on_nodes
+
+
+async def test_a_machine_moves_to_another_host_in_the_same_write_in_which_its_jobs_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a crash in between would lose those that run again a second time, or look for the first here."""
+    queue, clock, stored = BatchQueue(BOX, TERMS, STORED_S), Clock(STORED_S), list[list[object]]()
+    queue.submit(Principal("ann"), JOB, "the-key-1", STORED_S)
+    store = JobLedger.store_jobs
+
+    def noted(self: JobLedger, operations: Any, durable: Any) -> None:
+        stored.append([*operations])
+        store(self, operations, durable)
+
+    monkeypatch.setattr(JobLedger, "store_jobs", noted)
+    host = StoredHost(BOX, "2b", "there")
+    async with queues_of_a_site(tmp_path / "lab.sqlite", clock, queue) as service:
+        queue.take_effects()
+        service.begin({BOX: (lambda queue, now: queue.lose_host("it was lost", now), host)})
+    (written,) = [each for each in stored if host in each]
+    (entries,) = [each.entries for each in written if isinstance(each, JobEntries)]
+    assert [type(each.fact) for each in entries] == [JobEnded]
+    with SiteStore.open(tmp_path / "lab.sqlite", "lab").file.connection as connection:
+        assert stored_hosts(connection) == [host]
 
 
 async def test_a_queue_follows_a_jump_that_its_site_believes(tmp_path: Path) -> None:

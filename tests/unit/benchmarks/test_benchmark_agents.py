@@ -18,7 +18,7 @@ from benchmarks import agents as command
 from benchmarks.facility import start_line
 from benchmarks.slow_line import Passed
 from benchmarks.traffic import Counts, Direction
-from benchmarks.visits import endings, preference, runs, samples, wire
+from benchmarks.visits import endings, near, preference, runs, samples, wire
 from benchmarks.visits.figures import spread
 from benchmarks.visits.preference import Wish
 from hypothesis import given, settings
@@ -243,7 +243,7 @@ def test_the_program_combines_sites_as_the_broker_does(
         for term, ranking in enumerate(rankings)
     ]
     needs = [Need(term=term, wanted=1, group=term) for term in range(2)]
-    best = best_choice(needs, held)
+    best = best_choice(needs, [enumerate(of_site) for of_site in held])
     assert preference.together(rankings)[:1] == ([best.common] if best else [])
 
 
@@ -327,3 +327,13 @@ def test_scripts_that_are_to_fail_do(case: endings.Case) -> None:
     job = samples.choosing(case.source, here, slots=100)
     outcome = asyncio.run(LanguageOnly(steps_max=100_000).run(job))
     assert outcome.code != "ok"
+
+
+def test_common_times_of_near_sites_take_fewer_bytes_and_find_the_same() -> None:
+    rows = {(row["near"], row["way"]): row for row in near.measure(30)}
+    for count in (2, 4):
+        each, reports, common = (rows[count, way] for way in near.WAYS)
+        assert (each["messages"], reports["messages"], common["messages"]) == (2 * count, 2, 2)
+        assert each["common"] == reports["common"] == common["common"] > 0
+        assert common["back"] * 10 < reports["back"]
+    assert len({rows[1, way]["bytes"] for way in near.WAYS}) == 1

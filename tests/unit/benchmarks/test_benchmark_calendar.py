@@ -56,7 +56,9 @@ def test_as_a_script_it_leaves_the_standard_librarys_calendar_alone() -> None:
     assert "--write-trace" in shown.stdout
     started = f"import runpy; runpy.run_path({script!r}); import calendar; calendar.timegm"
     assert run_script("-c", started).returncode == 0
-    assert run_script("benchmarks/booking.py", "--help").returncode == 0
+    for other in ("booking", "startup"):
+        shown = run_script(f"benchmarks/{other}.py", "--help")
+        assert shown.returncode == 0, shown.stderr
 
 
 @pytest.mark.parametrize("kind", workload.KINDS)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from itertools import takewhile
 
 import pytest
 from click.testing import CliRunner, Result
@@ -71,6 +72,35 @@ async def test_a_declined_booking_is_given_up_at_every_site_and_its_user_reads_t
             await owner.approve(held.id)
         again = await ann.book("sdsc/sp2:64", duration="2h", at=SLOT)
         assert again.state == "reserved"
+
+
+async def test_what_is_decided_is_found_by_the_short_ids_that_were_shown() -> None:
+    async with at_emlab() as (servers, ann, owner):
+        first = await ann.book(BOTH, duration="2h", at=SLOT, wait_s=None)
+        assert (await owner.approve(first.id[-8:])).state == "approved"
+        assert (await ann.wait(first.id[-8:], wait_s=60)).state == "reserved"
+        changed = await ann.extend(first.id[-8:], by="1h", wait_s=60)
+        assert changed.changing
+        short = changed.changing[-8:]
+        declined = await owner.decline(short, word="no longer")
+        for name in ("emlab", "broker"):
+            servers.stop(name)
+            servers.start(name)
+        assert (await owner.approve(first.id[-8:])).by == "operator"
+        assert await owner.decline(short, word="no longer") == declined
+        with pytest.raises(kalends.Conflict, match="declined already, by operator"):
+            await owner.approve(short)
+        with pytest.raises(kalends.NotAllowed, match="declined"):
+            await ann.wait(short, wait_s=60)
+        with pytest.raises(kalends.NotFound, match="no request 0badc0de"):
+            await owner.approve("0badc0de")
+        pairs = zip(first.id, changed.changing, strict=True)
+        short_of_both = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        with pytest.raises(kalends.InvalidInput, match="may be 2 requests"):
+            await owner.approve(short_of_both)
+        async with servers.client("bob") as bob:
+            with pytest.raises(kalends.NotFound, match="none of your requests"):
+                await bob.show(short)
 
 
 async def test_the_old_slots_stay_until_a_change_beyond_them_is_approved() -> None:
@@ -205,6 +235,23 @@ def test_the_command_line_tells_whom_is_waited_for_and_gives_the_owners_word() -
         assert "with the owner's approval" in rules
 
 
+def test_the_command_line_tells_that_another_person_has_to_approve_too() -> None:
+    by_two = {"limits": [{"name": "both", "who": "everyone", "approval": True, "approvers": 2}]}
+    with LocalFacility({"emlab": {"microscope": by_two}, "sdsc": {"sp2": 64}}, now=NOW) as servers:
+        broker, site = servers.url("broker"), servers.url("emlab")
+        booked = _run(broker, "ann", "book", BOTH, "--for", "2h", "--at", SLOT, "--json")
+        id = json.loads(booked.stdout)["data"]["id"]
+        for _ in range(2):
+            first = _run(site, "olga", "admin", "approve", id, "--word", "with care")
+            assert "approved by olga, and needs the approval of another person" in first.output
+        listed = _run(site, "otto", "admin", "requests").output
+        assert "approved by olga, needs another" in listed
+        assert "is approved: with care" in _run(site, "otto", "admin", "approve", id).output
+        assert f"reserved {id[-8:]}" in _run(broker, "ann", "show", id, "--follow").output
+        rules = _run(broker, "ann", "resources", "emlab/microscope").output
+        assert "with the approval of two people of the owner" in rules
+
+
 def test_the_command_line_tells_how_a_change_that_waits_is_given_up_without_what_stands() -> None:
     with LocalFacility(FACILITIES, now=NOW) as servers:
         broker, site = servers.url("broker"), servers.url("emlab")
@@ -213,21 +260,23 @@ def test_the_command_line_tells_how_a_change_that_waits_is_given_up_without_what
         _run(site, "operator", "admin", "approve", id)
         _run(broker, "ann", "show", id, "--follow")
         moved = _run(broker, "ann", "move", id, "--to", "2027-03-04T09:00Z")
-        change = json.loads(_run(broker, "ann", "show", id, "--json").stdout)["data"]["changing"]
+        shown = json.loads(_run(broker, "ann", "show", id, "--json").stdout)
+        change = shown["data"]["changing"][-8:]
         assert "the reservation stays as it is until then" in moved.output
         assert f"kalends cancel {change} to give the change up" in moved.output
         assert f"kalends cancel {id[-8:]}" not in moved.output
         assert f"kalends show {change}" in _run(broker, "ann", "show", id).output
         assert f"{change} " in _run(broker, "ann", "list", "--waiting").output
         assert "reserved (changing)" in _run(broker, "ann", "list").output
-        shown = _run(broker, "ann", "show", change[-8:]).output
-        assert "waits for the approval of the owner of emlab/microscope" in shown
-        given_up = _run(broker, "ann", "cancel", change[-8:])
+        waits = _run(broker, "ann", "show", change).output
+        assert "waits for the approval of the owner of emlab/microscope" in waits
+        given_up = _run(broker, "ann", "cancel", change)
         assert given_up.exit_code == 0
-        assert f"the change {change[-8:]} is cancelled; this reservation stays" in given_up.output
+        assert f"the change {change} is cancelled; this reservation stays" in given_up.output
         assert f"reserved {id[-8:]}" in given_up.output
         again = _run(broker, "ann", "move", id, "--to", "2027-03-05T09:00Z")
         assert again.exit_code == 0, again.output
-        change = json.loads(_run(broker, "ann", "show", id, "--json").stdout)["data"]["changing"]
+        shown = json.loads(_run(broker, "ann", "show", id, "--json").stdout)
+        change = shown["data"]["changing"][-8:]
         _run(site, "operator", "admin", "decline", change, "--word", "not then")
         assert "not then" in _run(broker, "ann", "show", change, "--follow").output

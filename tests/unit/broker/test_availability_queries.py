@@ -186,6 +186,20 @@ async def test_a_better_start_that_is_only_taken_is_told_beside_the_candidates(s
     assert free.obstacles == ()
 
 
+async def test_a_users_own_windows_are_named_where_only_they_leave_no_start(site: Site) -> None:
+    """It is eight o'clock in UTC. Only bookings in a window, or at a preferred time, are in the way."""
+    site.taken("lab/one", 0, 3)
+    found = await site.find("lab/one between 08:00 11:00")
+    (refusal,) = found.refusals
+    assert refusal.detail == "no start of lab/one lies in your 08:00-11:00 (UTC)"
+    assert [(each.start, each.slot.start) for each in found.obstacles] == [(T0, T0)]
+    found = await site.find("lab/one prefer 08:00 09:00 weight 2 | lab/two between 12:00 14:00")
+    assert hours(found) == [(3, 0, 0.0), (4, 1, 0.0), (5, 0, 0.0)]
+    assert [(each.start, each.slot.start) for each in found.obstacles] == [(T0, T0)]
+    free = await site.find("lab/two between 12:00 14:00")
+    assert (hours(free), free.obstacles) == ([(4, 0, 0.0)], ())
+
+
 async def test_who_holds_a_booking_in_the_way_is_told_only_where_it_may_be_seen(site: Site) -> None:
     site.taken("lab/one", 0, 8)
     (obstacle,) = (await site.find("lab/one")).obstacles

@@ -100,6 +100,8 @@ async def test_sites_that_are_near_answer_together(tmp_path: Path) -> None:
             view = await client.book(BOTH, duration="1h", window=WINDOW, agent="latest")
             assert (view.state, view.end, view.attempts) == ("reserved", WINDOW[1], 1)
             assert {note.site for note in view.notes} == {"sdsc", "caltech"}
+            told = [event.detail for event in (await client.why(view.id)).events]
+            assert told[0] == "round 1, caltech: it answered for sdsc, too; 16 starts in common"
 
 
 async def test_without_an_agent_the_same_request_is_early(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from kalends.broker.planning.planner import fixed_wants
 from kalends.contract.calls import Change
 from kalends.contract.messages import Want
 from kalends.core.errors import InvalidInput
+from kalends.core.intervals import Interval
 from kalends.core.language import format_alternatives
-from kalends.core.requests import Alternative, Request, Term
+from kalends.core.requests import Alternative, Request, Term, WindowPreference
 
 START = 1_800_000_000
 NOW = START - 86_400
@@ -118,6 +119,27 @@ def test_a_change_keeps_to_the_alternative_that_was_reserved() -> None:
     assert times(wants)["b/sp2"] == (7_200, 10_800)
     request = changed_request(record, wants, moved)
     assert request.alternatives == (Alternative(terms=STAGES),)
+    assert fixed_wants(request) == wants
+
+
+def test_a_time_that_the_user_chooses_counts_and_the_windows_of_the_request_no_more() -> None:
+    record = reserved(*STAGES)
+    window = Interval(START - 3_600, START + 4 * 3_600)
+    (asked,) = record.spec.request.alternatives
+    preferred = WindowPreference(window=window, weight=2)
+    terms = tuple(
+        msgspec.structs.replace(term, windows=(window,), preferences=(preferred,))
+        for term in asked.terms
+    )
+    windowed = Alternative(terms=terms, windows=(window,), preferences=(preferred,))
+    record.spec = Spec(
+        request=msgspec.structs.replace(record.spec.request, alternatives=(windowed,))
+    )
+    moved = change(start=START + 48 * 3_600)
+    wants = changed_wants(record, moved, NOW, {})
+    request = changed_request(record, wants, moved)
+    request.check()
+    assert request.alternatives == (asked,)
     assert fixed_wants(request) == wants
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import icalendar
 import mail_relay as relays
 import pytest
 
@@ -37,7 +38,12 @@ def facility(
         "smtp": f"127.0.0.1:{relay.port}", "encryption": "none", "from": "kalends@broker.example",
         "address": "{user}@users.example", "webhook_hosts": [receiver.place], **rules,
     }  # fmt: skip
-    return LocalFacility({"sdsc": {"sp2": 8}, "ncsa": {"cave": 1}}, now=NOW, notices=notices)
+    deputies = [{"who": "user:ann", "users": {"bob": []}}]
+    return LocalFacility(
+        {"sdsc": {"sp2": 8}, "ncsa": {"cave": 1}},
+        now=NOW,
+        settings={"notices": notices, "deputies": deputies},
+    )
 
 
 @pytest.fixture
@@ -48,8 +54,29 @@ async def servers(
         yield servers
 
 
+def text_of(mail: relays.Mail) -> str:
+    body = mail.message.get_body(("plain",))
+    assert body is not None
+    return str(body.get_content())
+
+
 def texts(mails: list[relays.Mail]) -> list[str]:
-    return [mail.message.get_content() for mail in mails]
+    return [text_of(mail) for mail in mails]
+
+
+def invited(mail: relays.Mail) -> tuple[str, list[tuple[str, ...]]]:
+    """Return the method of the invitation of a mail, and what its events have in common with a file."""
+    body = mail.message.get_body(("calendar",))
+    (part,) = [each for each in mail.message.walk() if each.get_content_subtype() == "calendar"]
+    assert body is None or body is part
+    return str(part.get_param("method")), in_calendar(part.get_content())
+
+
+def in_calendar(text: str) -> list[tuple[str, ...]]:
+    keys = ("UID", "SEQUENCE", "DTSTART", "DTEND", "STATUS", "SUMMARY", "LOCATION")
+    events = icalendar.Calendar.from_ical(text).walk("VEVENT")
+    return [tuple(event[key].to_ical().decode() if hasattr(event[key], "to_ical") else str(event[key])
+                  for key in keys) for event in events]  # fmt: skip
 
 
 async def test_an_owner_s_move_is_told_by_mail_and_by_a_signed_webhook_and_shown(
@@ -74,7 +101,8 @@ async def test_an_owner_s_move_is_told_by_mail_and_by_a_signed_webhook_and_shown
     assert (
         mail.message["Subject"] == f"kalends: reservation {short_id(booked.id)} was moved by sdsc"
     )
-    text = mail.message.get_content()
+    assert invited(mail) == ("REQUEST", in_calendar(ann.ics(shown)))
+    text = text_of(mail)
     assert "was      ncsa/cave:1, sdsc/sp2:8 from Tue 2027-03-02 10:00" in text, text
     assert "reason   a new pump" in text
     assert "note     run 7" in text
@@ -124,7 +152,8 @@ async def test_what_cannot_be_moved_is_cancelled_and_told(
         (mail,) = await relay.mail()
         shown = await ann.show(booked.id)
     assert mail.message["Subject"] == f"kalends: {short_id(booked.id)} was cancelled by sdsc"
-    assert "reason   a new pump" in mail.message.get_content()
+    assert invited(mail) == ("CANCEL", in_calendar(ann.ics(shown)))
+    assert "reason   a new pump" in text_of(mail)
     assert shown.state == "cancelled"
     assert shown.changed is not None
     assert (shown.changed.made, shown.changed.by) == ("cancelled", "sdsc")
@@ -150,11 +179,29 @@ async def test_a_recalled_hold_and_what_was_waited_for_are_told(
         _, came = await relay.mail(2)
     assert recalled.to == "TO:<ann@users.example>"
     assert recalled.message["Subject"] == f"kalends: hold {short_id(held.id)} is recalled"
-    assert f"or it is lost: kalends lock {short_id(held.id)}" in recalled.message.get_content()
+    assert f"or it is lost: kalends lock {short_id(held.id)}" in text_of(recalled)
     assert came.to == "TO:<bob@users.example>"
     assert (
         came.message["Subject"] == f"kalends: {short_id(waits.id)} has the slots that it waited for"
     )
+
+
+async def test_whoever_is_booked_for_is_told_by_whom_with_an_invitation(
+    servers: LocalFacility, relay: relays.MailRelay
+) -> None:
+    async with servers.client("ann") as ann, servers.client("bob") as bob:
+        for each in (ann, bob):
+            await each.add_notice_address(zone="Europe/Berlin")
+        booked = await ann.book("ncsa/cave", duration="1h", at=NINE, on_behalf_of="bob")
+        (mail,) = await relay.mail()
+        invitation = in_calendar(bob.ics(await bob.show(booked.id)))
+        await bob.extend(booked.id, by="1h")
+        await bob.cancel(booked.id)
+    assert mail.to == "TO:<bob@users.example>"
+    assert mail.message["Subject"] == (
+        f"kalends: reservation {short_id(booked.id)} was booked in your name by ann"
+    )
+    assert invited(mail) == ("REQUEST", invitation)
 
 
 async def test_what_an_operator_cancels_is_told_with_their_name(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -87,9 +87,10 @@ class User:
         self.lost: asyncio.Queue[str] = asyncio.Queue()
         self.logical = LogicalClock(500)
         self.version = BASE
+        self.reached: list[str] = []
         self.not_said: list[tuple[str, m.Message, Feature]] = []
 
-    def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
+    async def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         assert site == "sdsc"
         for message in messages:
             self.said.put_nowait(message)
@@ -97,11 +98,16 @@ class User:
     def site_version(self, site: str, version: ServerVersion) -> None:
         self.version = version
 
+    def site_reached(self, site: str, url: str) -> None:
+        self.reached.append(url)
+
     def unsaid(self, site: str, message: m.Message, feature: Feature) -> None:
         self.not_said.append((site, message, feature))
 
-    def site_lost(self, site: str, reason: str, *, unusable: bool = False) -> None:
-        self.unusable = unusable
+    def site_lost(
+        self, site: str, reason: str, *, unusable: bool = False, ours: bool = False
+    ) -> None:
+        self.unusable, self.ours = unusable, ours
         self.lost.put_nowait(reason)
 
     def site_at(self, site: str, position: int) -> None:
@@ -110,7 +116,7 @@ class User:
     def mark(self, site: str) -> m.Mark | None:
         return None
 
-    def welcome(self, site: str) -> m.Welcome:
+    async def welcome(self, site: str) -> m.Welcome:
         return WELCOME
 
     def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
@@ -121,22 +127,32 @@ class User:
 
 
 @asynccontextmanager
-async def linked(
-    site: Site, proof: Proof = OPEN, user: User | None = None
-) -> AsyncIterator[tuple[SiteLink, User]]:
+async def listening(site: Site) -> AsyncIterator[str]:
     application = web.Application()
     application.router.add_get("/v1/session", site.session)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
-    listening = web.TCPSite(runner, "127.0.0.1", 0)
-    await listening.start()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def linked(
+    site: Site, proof: Proof = OPEN, user: User | None = None, standby: Site | None = None
+) -> AsyncIterator[tuple[SiteLink, User]]:
     user = user or User()
     logger: Any = structlog.wrap_logger(
         structlog.WriteLogger(io.StringIO()), processors=[structlog.processors.JSONRenderer()]
     )
-    async with aiohttp.ClientSession() as http:
+    async with AsyncExitStack() as ending:
+        sites = [site] if standby is None else [site, standby]
+        urls = [await ending.enter_async_context(listening(each)) for each in sites]
+        http = await ending.enter_async_context(aiohttp.ClientSession())
         link = SiteLink(
-            "sdsc", f"http://127.0.0.1:{runner.addresses[0][1]}/", source="npaci-1", http=http,
+            "sdsc", ",".join(urls), source="npaci-1", http=http,
             version=OURS,
             tls=True, proof=proof, user=user, logger=logger,
             jitter=lambda: 0.0,
@@ -148,7 +164,6 @@ async def linked(
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            await runner.cleanup()
 
 
 def forget(att: int) -> m.Forget:
@@ -192,11 +207,11 @@ class Faulty(User):
 
     broken = False
 
-    def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
+    async def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         if not self.broken:
             self.broken = True
             raise RuntimeError("a fault of ours")
-        super().site_said(site, messages)
+        await super().site_said(site, messages)
 
 
 async def test_a_fault_of_ours_costs_one_connection_and_the_next_one_is_made() -> None:
@@ -264,6 +279,24 @@ async def test_what_somebody_has_to_mend_is_told_as_that_when_it_is_met_again(si
         assert user.unusable
 
 
+async def test_a_link_that_pauses_blames_the_broker_and_connects_as_soon_as_it_resumes(
+    site: Site,
+) -> None:
+    async with linked(site) as (link, user):
+        assert await user.said.get() == HELLO
+        link.pause()
+        assert await user.lost.get() == site_link.OWN_STORE
+        assert user.ours
+        assert len(site.headers) == 1
+        link.resume()
+        assert await user.said.get() == HELLO
+        link.pause()
+        link.resume()
+        assert await user.lost.get() == site_link.OWN_STORE, "the site has to be greeted anew"
+        assert await user.said.get() == HELLO
+        assert len(site.headers) == 3
+
+
 async def test_both_say_their_versions_before_the_first_frame_and_use_what_both_know() -> None:
     site = Site()
     site.said = ServerVersion("3.1", frozenset({"stamps", "of-the-future"}))
@@ -311,3 +344,112 @@ async def test_a_site_whose_version_makes_no_sense_is_no_site(site: Site) -> Non
     site.said = ServerVersion("<script>")
     async with linked(site) as (_, user):
         assert await user.lost.get() == "this is not a version"
+
+
+class Standby(Site):
+    """Refuses until it serves."""
+
+    serves = False
+
+    async def session(self, request: web.Request) -> web.WebSocketResponse:
+        if not self.serves:
+            self.headers.append("refused")
+            raise web.HTTPServiceUnavailable
+        return await super().session(request)
+
+
+async def test_a_standby_that_does_not_serve_is_passed_over_and_used_once_it_serves() -> None:
+    primary, standby = Standby(), Standby()
+    standby.serves = True
+    async with linked(primary, standby=standby) as (link, user):
+        assert await user.said.get() == HELLO
+        assert primary.headers == ["refused"]
+        assert user.lost.empty()
+        primary.serves, standby.serves = True, False
+        await (await standby.sockets.get()).close()
+        assert "closed" in await user.lost.get()
+        assert await user.said.get() == HELLO
+        assert len({*user.reached}) == len(user.reached) == 2
+        link.send(forget(1))
+        assert (await primary.frames.get()).messages == [forget(1)]
+
+
+class Hanging(Site):
+    """Once `hangs`, it takes connections, and answers to nothing, not even to a ping."""
+
+    hangs = False
+
+    async def session(self, request: web.Request) -> web.WebSocketResponse:
+        self.headers.append("asked")
+        if self.hangs:
+            await asyncio.Event().wait()
+        socket = web.WebSocketResponse(autoping=False)
+        await socket.prepare(request)
+        await socket.send_bytes(self.greeting)
+        async for message in socket:
+            if message.type is aiohttp.WSMsgType.PING and not self.hangs:
+                await socket.pong(message.data)
+        return socket
+
+
+async def test_a_site_that_hangs_is_left_for_its_standby_and_not_tried_again_while_that_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(site_link, "PING_EVERY_S", 0.02)
+    monkeypatch.setattr(site_link, "SILENT_S_MAX", 0.5)
+    primary, standby = Hanging(), Standby()
+    async with linked(primary, standby=standby) as (_, user):
+        assert await user.said.get() == HELLO
+        primary.hangs = True
+        assert await user.lost.get() == "nothing came from it for 0.5 s"
+        # The standby does not serve yet.
+        assert "refuses" in await user.lost.get()
+        standby.serves = True
+        assert await user.said.get() == HELLO
+        assert primary.headers == ["asked"]
+        assert user.lost.empty()
+
+
+async def test_where_all_addresses_are_silent_each_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(site_link, "CONNECT_S_MAX", 0.2)
+    one, other = Hanging(), Hanging()
+    one.hangs = other.hangs = True
+    async with linked(one, standby=other) as (_, user):
+        assert (await user.lost.get()).count("it does not answer") == 2
+        one.hangs = False
+        assert await user.said.get() == HELLO
+
+
+async def test_an_address_that_leads_to_another_site_is_passed_over() -> None:
+    stranger, standby = Site(), Site()
+    stranger.greeting = frame(m.Hello(site="ncsa", epoch=3, resources=()), source="ncsa")
+    async with linked(stranger, standby=standby) as (link, user):
+        assert await user.said.get() == HELLO
+        link.send(forget(1))
+        assert (await standby.frames.get()).messages == [forget(1)]
+        assert stranger.frames.empty()
+
+
+async def test_where_no_address_serves_the_reason_names_all_of_them() -> None:
+    async with linked(Standby(), standby=Standby()) as (_, user):
+        reason = await user.lost.get()
+        assert reason.count("http://127.0.0.1:") == 2
+
+
+class Counting(Proof):
+    """Counts the connections that it was made for."""
+
+    made = 0
+
+    def headers(self) -> dict[str, str]:
+        self.made += 1
+        return super().headers()
+
+
+async def test_each_address_is_shown_a_proof_of_its_own() -> None:
+    proof = Counting("npaci-1", str)
+    async with linked(Standby(), proof, standby=Site()) as (_, user):
+        await user.said.get()
+        assert proof.made == 2

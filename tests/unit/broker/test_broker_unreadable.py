@@ -14,8 +14,8 @@ import pytest
 from msgspec import structs
 
 import kalends
-from kalends.broker.register import lives
-from kalends.broker.register.broker_store import KIND
+from kalends.broker.register.sqlite import lives
+from kalends.broker.register.sqlite.broker_store import KIND
 from kalends.client.transports.retry import Backoff
 from kalends.contract import codec, proofs
 from kalends.contract import messages as m

@@ -86,6 +86,25 @@ def test_a_whole_day_lasts_from_midnight_to_midnight(
             ann.book("lab/day", duration="1d", at=day, patience="none")
 
 
+def test_windows_hold_for_whole_days_over_clock_changes_too() -> None:
+    with (
+        LocalFacility({"lab": DAYS}, now="2027-03-01T18:00Z") as servers,
+        servers.sync_client("ann", zone=BERLIN) as ann,
+    ):
+        weekend = "between 2027-03-27T00:00 2027-03-29T00:00"
+        twice = [ann.book(f"lab/day {weekend}", duration="1d").start for _ in range(2)]
+        assert sorted(twice) == [at("2027-03-27T00:00"), at("2027-03-28T00:00")]
+        with pytest.raises(NoCommonTime) as refused:
+            ann.book(f"lab/day {weekend}", duration="1d", patience="none")
+        assert "lies in your" in str(refused.value)
+        with pytest.raises(InvalidInput, match="longest window is only"):
+            ann.book("lab/day between 08:00 20:00", duration="1d")
+        paired = "lab/day + lab/room @10h for 2h between 10:00 12:00"
+        found = ann.find(paired, duration="1d", window=("2027-10-31", "2027-11-02"), count=2)
+        days = [at("2027-10-31T00:00"), at("2027-11-01T00:00")]
+        assert [each.start for each in found.candidates] == days
+
+
 def test_days_are_changed_as_days_and_stages_keep_their_days_apart() -> None:
     with (
         LocalFacility({"lab": DAYS}, now="2027-03-01T18:00Z") as servers,
@@ -296,3 +315,18 @@ def test_a_rule_without_the_first_day_that_it_needs_is_refused_with_what_works(p
     assert 'first = "' in refused.value.remedy
     with pytest.raises(InvalidInput, match="is not a day"):
         LocalFacility({"lab": {"scope": {"hours": [{**EVERY_OTHER, "first": "soon"}]}}}).__enter__()
+
+
+def test_one_budget_for_the_only_owner_counts_the_hour_that_a_day_is_longer() -> None:
+    day = {**DAYS["day"], "prices": [{"name": "all", "credits": 1}]}
+    with (
+        LocalFacility({"lab": {"day": day}}, now="2027-10-01T09:00Z") as servers,
+        servers.sync_client("ann", zone=BERLIN) as ann,
+    ):
+        window = ("2027-10-31", "2027-11-03")
+        found = ann.find("lab/day", duration="1d", window=window, at_most=24.5)
+        assert [each.start for each in found.candidates] == [
+            at("2027-11-01T00:00"), at("2027-11-02T00:00"),
+        ]  # fmt: skip
+        found = ann.find("lab/day", duration="1d", window=window, at_most=25)
+        assert found.candidates[0].start == at("2027-10-31T00:00")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.protocol_broker import Broker, new_register
 
-from kalends.broker.register import request_reads
+from kalends.broker.register.sqlite import request_reads
 
 
 def test_a_late_answer_to_what_was_asked_before_a_take_over_ends_nothing_that_began_since() -> None:

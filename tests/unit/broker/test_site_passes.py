@@ -40,7 +40,7 @@ def given_pass(
     left_s: int = 86_400, vouched_by: str = "people",
 ) -> SitePass:  # fmt: skip
     clock = ManualClock()
-    passes = SitePasses(PassTerms("npaci", key, LIFE_S), SITES, clock)
+    passes = SitePasses(PassTerms("npaci", key, LIFE_S), {site.name: site for site in SITES}, clock)
     scopes = frozenset({"use", "audit", "admin"})
     caller = Caller(Principal(user, groups), scopes, "1", clock.wall_s() + left_s, vouched_by)
     return passes.give(caller, AskSitePass(site=site))

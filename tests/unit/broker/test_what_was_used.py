@@ -75,6 +75,7 @@ def test_time_is_given_back_whatever_notice_is_asked_for() -> None:
         assert ann.shrink(mine.id, by="1h").state == "reserved"
         with pytest.raises(KalendsError, match="notice"):
             ann.extend(mine.id, by="1h")
+        assert ann.cancel(mine.id).state == "cancelled"
 
 
 def test_a_later_stage_is_taken_back_and_what_has_begun_stays_where_it_is() -> None:

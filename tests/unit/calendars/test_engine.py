@@ -15,7 +15,7 @@ from kalends.core.intervals import Interval
 def booking(number: int, start: int, end: int, **changes: Any) -> Booking:
     fields: dict[str, Any] = {
         "id": number, "start": start, "end": end, "units": 1, "state": "held",
-        "holder": "ann", "reservation": "r", "expires_ms": None,
+        "holder": "ann", "reservation": "r",
     }  # fmt: skip
     return Booking(**{**fields, **changes})
 
@@ -84,8 +84,6 @@ def test_an_id_is_booked_once_and_free_again_after_release(calendar: Calendar) -
         {"units": 0}, {"units": -1}, {"units": 99}, {"units": 1.0}, {"units": True}, {"units": None},
         {"id": "1"}, {"id": True}, {"id": None}, {"holder": None}, {"reservation": 7},
         {"state": "free"}, {"state": None}, {"state": ["held"]},
-        {"expires_ms": 1.5}, {"expires_ms": True},
-        {"state": "locked", "expires_ms": 5}, {"state": "prepared", "expires_ms": 5},
     ],
 )  # fmt: skip
 def test_a_malformed_booking_is_refused_and_changes_nothing(
@@ -99,8 +97,8 @@ def test_a_malformed_booking_is_refused_and_changes_nothing(
 
 
 def test_changing_the_state_keeps_the_slot_and_shows_everywhere(calendar: Calendar) -> None:
-    calendar.book(booking(1, 0, 10, expires_ms=100))
-    changed = calendar.change_state(1, "locked", None)
+    calendar.book(booking(1, 0, 10))
+    changed = calendar.change_state(1, "locked")
     assert changed == booking(1, 0, 10, state="locked")
     assert calendar.get(1) == changed
     assert calendar.listing(0, 10) == [changed]
@@ -109,7 +107,7 @@ def test_changing_the_state_keeps_the_slot_and_shows_everywhere(calendar: Calend
 
 
 def test_a_copy_and_its_original_go_separate_ways(calendar: Calendar) -> None:
-    calendar.book(booking(1, 0, 10, units=calendar.capacity, expires_ms=5))
+    calendar.book(booking(1, 0, 10, units=calendar.capacity))
     copy = calendar.copy()
     copy.release(1)
     copy.book(booking(2, 0, 10))
@@ -166,7 +164,7 @@ def test_a_failed_load_takes_nothing_and_says_what_the_first_refusal_was(
     for new, error in (
         ([booking(2, 20, 30), booking(3, 5, 30), booking(4, 9, 9)], Conflict),
         ([booking(2, 20, 30), booking(4, 9, 9), booking(3, 5, 30)], InvalidInput),
-        ([booking(2, 20, 30, expires_ms=1), booking(2, 40, 50)], Conflict),
+        ([booking(2, 20, 30), booking(2, 40, 50)], Conflict),
         ([booking(2, 20, 30), booking(1, 40, 50)], Conflict),
     ):
         with pytest.raises(error):
@@ -175,7 +173,7 @@ def test_a_failed_load_takes_nothing_and_says_what_the_first_refusal_was(
         assert len(calendar) == 1
         calendar.check()
     calendar.load([])
-    calendar.load(each for each in [booking(2, 20, 30, expires_ms=7), booking(3, 10, 20)])
+    calendar.load(each for each in [booking(2, 20, 30), booking(3, 10, 20)])
     assert [each.id for each in calendar.listing(0, 100)] == [1, 3, 2]
     calendar.check()
 
@@ -193,7 +191,7 @@ def test_listings_find_long_bookings_that_began_long_ago() -> None:
 def test_check_notices_amounts_that_are_not_the_sum_of_the_bookings() -> None:
     unit, capacity = UnitCalendar(), CapacityCalendar(3)
     for calendar in (unit, capacity):
-        calendar.book(booking(1, 0, 10, expires_ms=4))
+        calendar.book(booking(1, 0, 10))
     capacity._profile.add(3, 5, -1)
     unit._taken.remove(0)
     unit._taken.add(0, 11, 1)

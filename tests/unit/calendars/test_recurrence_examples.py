@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from kalends.calendars import Recurrence, Windows
-from kalends.calendars.recurrence.repeat import parse_repeat
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
+from kalends.core.repeat import parse_repeat
 
 BERLIN = "Europe/Berlin"
 LOS_ANGELES = "America/Los_Angeles"

@@ -46,7 +46,7 @@ def resource(**changes: Any) -> ResourceCalendar:
 
 def booking(number: int, start: int, end: int, **changes: Any) -> Booking:
     fields: dict[str, Any] = {
-        "units": 1, "state": "held", "holder": "ann", "reservation": f"r{number}", "expires_ms": None,
+        "units": 1, "state": "held", "holder": "ann", "reservation": f"r{number}",
     }  # fmt: skip
     return Booking(id=number, start=start, end=end, **{**fields, **changes})
 
@@ -202,6 +202,11 @@ def test_busy_tells_how_much_is_free_and_nothing_of_others() -> None:
     )
 
 
+def test_busy_does_not_say_that_enough_is_free() -> None:
+    told = resource().busy(ANN, TEN, TEN + HOUR, 3, NOW)
+    assert told.detail.startswith("jobs, or other parts of the request, leave too few units free")
+
+
 def test_busy_tells_when_there_is_room_that_the_asker_may_use() -> None:
     thing = resource()
     thing.book(booking(1, TEN, TEN + 7 * HOUR, units=6))
@@ -282,8 +287,8 @@ def test_who_may_hold_but_never_lock_is_shown_what_they_may_hold() -> None:
 
 def test_a_resource_passes_bookings_on_to_its_calendar() -> None:
     thing = ResourceCalendar(ResourceInfo(name="site/one"), open_access())
-    thing.book(booking(1, TEN, TEN + 60, expires_ms=5))
+    thing.book(booking(1, TEN, TEN + 60))
     assert thing.free(TEN, TEN + 60) == 0
-    assert thing.change_state(1, "locked", None).state == "locked"
+    assert thing.change_state(1, "locked").state == "locked"
     assert thing.release(1).id == 1
     thing.check()

@@ -24,6 +24,8 @@ from kalends.cli.console.groups import LazyGroup
 from kalends.cli.console.settings import Settings
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
+FILES = (".toml", ".sqlite", ".token", ".pub", ".card", ".csv", ".ics")
+
 BEGIN = "<!-- help: recorded by tests/unit/cli/test_cli_docs.py, do not edit below -->\n"
 
 
@@ -108,7 +110,7 @@ def test_the_examples_parse(
     command_line, _, _ = example.partition(" > ")
     program, *words = shlex.split(command_line)
     for word in words:
-        if word == "people" or Path(word).suffix in (".toml", ".sqlite", ".token", ".pub"):
+        if word == "people" or Path(word).suffix in FILES:
             Path(word).touch()
         if Path(word).suffix == ".sh":
             Path(word).write_text("#!/bin/sh\n#KALENDS --for 1h\n")

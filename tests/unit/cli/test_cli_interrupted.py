@@ -9,10 +9,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import kalends
 from kalends.cli import cli
 from kalends.cli.console.groups import EXIT_INTERRUPTED
 
@@ -66,6 +68,54 @@ def test_a_command_that_changes_something_says_that_it_may_still_be_carried_out(
     done = CliRunner().invoke(cli, ["--broker", silent, "--user", "ann", *words])
     assert done.exit_code == EXIT_INTERRUPTED
     assert "may still be carried out" in done.stderr
+
+
+INSIDE = {
+    "a class is made": "class Made: field = Sends()",
+    "an object is gone": "Sends()",
+}
+"""Moments at which Python raises another error for an interrupt, or none."""
+
+
+@pytest.mark.parametrize("moment", INSIDE)
+def test_an_interrupt_while_the_program_is_loaded_is_neither_lost_nor_another_error(
+    moment: str,
+) -> None:
+    sends = (
+        "import os, signal, sys\nclass Sends:\n"
+        " def __set_name__(self, *_): os.kill(os.getpid(), signal.SIGINT); sum(range(9))\n"
+        " def __del__(self): os.kill(os.getpid(), signal.SIGINT); sum(range(9))\n"
+    )
+    hook = "class Hook:\n def find_spec(self, name, *_):\n" + (
+        f"  if name == 'click': exec({INSIDE[moment]!r})\nsys.meta_path.insert(0, Hook())\n"
+    )
+    start = (
+        "sys.argv = ['kalends', 'policies']\nfrom kalends.__main__ import main\nsys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", sends + hook + start], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (EXIT_INTERRUPTED, "")
+    assert done.stderr.strip() == "kalends: interrupted"
+
+
+def test_nothing_is_loaded_before_the_program_can_be_interrupted() -> None:
+    listing = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]); before = {*sys.modules};"
+        " import kalends.__main__; print(*sorted({*sys.modules} - before))"
+    )
+    source = Path(kalends.__file__).parents[1]
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", listing, source],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert loaded.stdout.split() == [
+        "__future__",
+        "gc",
+        "kalends",
+        "kalends.__main__",
+        "kalends.version",
+    ]
 
 
 @pytest.mark.parametrize("module", ["kalends.cli", "click", "kalends.cli.research.policies"])

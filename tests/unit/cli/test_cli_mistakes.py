@@ -54,7 +54,7 @@ def test_an_id_is_found_by_its_beginning_and_by_its_end_and_near_ones_are_told(r
     assert id in run("show", id[-8:]).stdout
     assert id in run("show", id[-8:-4]).stdout
     assert id in run("show", id[-4:]).stdout
-    wrong = id[-8:-1] + ("0" if id[-1] != "0" else "1")
+    wrong = id[-8:-1] + ("2" if id[-1] != "2" else "3")
     assert f"did you mean {id[-8:]}?" in run("show", wrong).stderr
 
 

@@ -74,7 +74,7 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (await client.resources()).resources[0].name == "sdsc/sp2"
     assert (await client.calendar("sdsc/sp2", end="now+1d")).free
     assert (await client.find("caltech/onyx", duration="1h", count=1)).candidates
-    assert (await client.show(booked.id)).note == "run 7"
+    assert (await client.show(booked.id[-8:])).note == "run 7"
     assert (await client.why(booked.id)).events[0].kind == "booked"
     assert [view.id for view in await client.list(state="cancelled")] == [other.id]
     assert (await client.move(booked.id, "now+1d")).start == NOW_S + 86_400
@@ -91,6 +91,11 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (taken.end - taken.start, taken.reason) == (7_200, "a new pump")
     assert await client.reclaims() == (taken,)
     assert await client.end_reclaim(taken.key) == taken
+    assert (await client.check_in(booked.id)).user == "ada"
+    closed = await client.close_site(duration="2h", standing="move")
+    assert (closed.end - closed.start, closed.standing) == (7_200, "move")
+    assert await client.open_site() == ()
+    assert (await client.today(zone="UTC")).comes
     (asked,) = await client.approvals()
     approved = await client.approve(asked.id[-8:], word="with care", revision=asked.revision)
     assert (approved.state, approved.word, approved.revision) == ("approved", "with care", 2)
@@ -102,10 +107,49 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert [each.secret for each in await client.notice_addresses()] == [""]
     assert (await client.test_notice_address(address.to)).to == address.to
     assert (await client.remove_notice_address(address.to)).to == address.to
+    named = await client.book(
+        "ncsa/cave", duration="1h", at="2027-03-01T12:00Z", on_behalf_of="bob"
+    )
+    assert (named.user, named.booked_by) == ("bob", "ada")
+    held = next(iter(broker.requests))
+    shared = await client.share(held, "bob", may_change=True)
+    assert shared.sharing is not None
+    assert [each.may for each in shared.sharing.parties] == ["change"]
+    await client.unshare(held, group="optics")
+    offered = await client.give(held, "bob", days=2)
+    assert offered.sharing is not None
+    assert offered.sharing.offered_to == "bob"
+    assert (await client.accept_offer(held)).given_by == "ann"
+    await client.decline_offer(held)
+    assert (await client.add_link(held)).address == f"{broker.url}/shared/{'s' * 43}"
+    assert (await client.revoke_link(held)).address == ""
+    feed = await client.add_feed("phone")
+    assert feed.address == f"{broker.url}/feed/{'s' * 43}.ics"
+    assert [(each.name, each.address) for each in await client.feeds()] == [("phone", "")]
+    assert (await client.revoke_feed("phone")).name == "phone"
+    series = await client.book_series(
+        "sdsc/sp2", duration="1h", at="now+1d", every="week", times=2, wait_s=0
+    )
+    assert series.rule == "FREQ=WEEKLY;COUNT=2"
+    hours = await client.find_series("sdsc/sp2", duration="1h", every="week", times=2)
+    assert hours.hours[0].missed == ("2027-03-09",)
+    assert (await client.series(series.id)).id == series.id
+    assert (await client.retry_series(series.id)).id == series.id
+    assert (await client.cancel_series(series.id)).id == series.id
+    assert (await client.grant_credits("user:ada", 10)).balance == 10
+    assert (await client.take_credits("user:ada", 10)).balance == -10
+    assert (await client.credits())[0].account == "user:ada"
+    assert len(await client.credit_entries("user:ada")) > 0
+    assert await client.broker_sites() == ()
+    assert (await client.announce_site("ctc", "card")).state == "announced"
+    assert (await client.add_site("ctc", card="card")).state == "joined"
+    assert (await client.remove_site("ctc")).state == "leaving"
     async with await client.at_site("sdsc") as site:
         assert (await site.whoami()).user == "ada"
     about_others = {
-        name for name in calls.OPERATION if name.startswith(("agent_", "job", "machine_", "slots"))
+        name
+        for name in calls.OPERATION
+        if name.startswith(("agent_", "host_", "job", "machine_", "slots"))
     }
     assert {name for name, _ in broker.seen} == set(calls.OPERATION) - about_others
 

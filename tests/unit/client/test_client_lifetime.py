@@ -11,6 +11,7 @@ import threading
 
 import pytest
 from client_broker import Broker
+from tests.support.patience import PATIENCE_S
 
 import kalends
 from kalends.core.errors import OutcomeUnknown
@@ -152,7 +153,11 @@ def test_nothing_complains_that_something_is_still_open(
         f"def asynchronous(): return kalends.connect({options})\n{program}\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

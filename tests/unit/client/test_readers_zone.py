@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import kalends
 from kalends.cli import cli
-from kalends.core.errors import KalendsError
+from kalends.core.errors import InvalidInput, KalendsError
 from kalends.testing import LocalFacility
 
 OWNERS = "America/Los_Angeles"
@@ -46,6 +46,38 @@ def test_a_refusal_is_told_in_the_users_zone(ann: kalends.SyncClient, at: str, t
     assert "PDT" not in details
     story = ann.why(refused.value.request_id) if refused.value.request_id else None
     assert story is None or "PST" not in repr([each.refusals for each in story.events])
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "told"),
+    [
+        (
+            "3h",
+            ("today 10:00", "today 13:05"),
+            "3h no longer fit before Mon 2027-03-01 13:05:00 CET",
+        ),
+        (
+            "30m",
+            ("today 09:00", "today 10:40"),
+            "30m no longer fit before Mon 2027-03-01 10:40:00 CET",
+        ),
+        ("3h", ("today 10:00", "today 13:00"), "it would start at Mon 2027-03-01 10:00:00 CET"),
+    ],
+)
+def test_a_booking_that_no_longer_fits_into_its_window_is_told_so_and_what_to_do(
+    length: str, window: tuple[str, str], told: str
+) -> None:
+    with (
+        LocalFacility({"lab": {"scope": {"zone": OWNERS}}}, now="2027-03-01T10:01Z") as servers,
+        servers.sync_client("ann", zone="Europe/Berlin") as ann,
+    ):
+        with pytest.raises(InvalidInput, match="the last possible start has passed") as refused:
+            ann.book("lab/scope", duration=length, window=window)
+        (refusal,) = refused.value.refusals
+        assert told in refusal.detail
+        assert "it is already Mon 2027-03-01 11:01" in refusal.detail
+        assert "for a window, a later end or a shorter duration" in refused.value.remedy
+        assert ann.book("lab/scope", duration="1h", window=(window[0], "today 14:30"))
 
 
 def test_a_window_that_ends_before_it_begins_is_refused_with_both_ends_as_they_were_read(

@@ -60,6 +60,7 @@ def test_the_own_token_goes_to_a_site_that_it_names_where_there_is_no_pass_and_n
     ("said", "audiences"),
     [(token("a", "b"), ("a", "b")), ("", ()), ("no.token", ()), ("e30.e30.e30", ()),
      ("e30.eyJhdWQiOiJhIn0.e30", ("a",)), ("e30.eyJhdWQiOls1XX0.e30", ())],
+    ids=["two audiences", "no text", "no token", "nothing said", "one audience", "a number"],
 )  # fmt: skip
 def test_for_whom_a_token_is_it_says_itself_or_it_is_for_nobody(
     said: str, audiences: tuple[str, ...]

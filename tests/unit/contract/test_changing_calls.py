@@ -17,9 +17,11 @@ from kalends.core.errors import KalendsError, OutcomeUnknown, Unavailable
 ID = "01234567-89ab-7def-8123-456789abcdef"
 LOOKS = {
     "agent_list", "agent_run", "agent_runs", "agent_show", "approvals", "audit", "bidders", "by_key",
-    "calendar", "find", "health", "job", "job_history", "job_output", "job_usage", "job_watch", "jobs",
+    "calendar", "credit_entries", "credits", "feed_list",
+    "find", "health", "ids", "job", "job_history", "job_output", "job_usage", "job_watch", "jobs",
     "jobs_watch", "list", "machine_delays", "machine_gaps", "machine_plan", "notify_list", "reclaims",
-    "resources", "show", "site_pass", "slots", "watch", "whoami", "why",
+    "resources", "series_find", "series_show", "show", "site_pass", "sites_list", "slots", "today", "watch",
+    "whoami", "why",
 }  # fmt: skip
 """Written down once more: whether a new call changes something is to be thought about twice."""
 
@@ -57,7 +59,7 @@ def test_a_call_whose_outcome_is_found_by_its_key_has_one() -> None:
 def test_a_call_that_changes_something_can_be_repeated_by_a_key_or_says_what_it_is_about() -> None:
     for each in OPERATIONS:
         if each.changes != "nothing":
-            assert {"key", "id", "name", "to", "machine", "on", "wait_ms"} & set(
+            assert {"key", "id", "name", "to", "machine", "on", "wait_ms", "card"} & set(
                 each.body.__struct_fields__
             ), each.name
 

@@ -19,6 +19,7 @@ from kalends.core.language import (
 )
 from kalends.core.requests import Alternative, Attribute, AttributePreference, Term
 from kalends.core.times import parse_time
+from kalends.core.windows import Daily
 
 NOW = 1_772_440_200
 DOCUMENT = Path(__file__).parents[3] / "docs" / "requests.md"
@@ -310,6 +311,62 @@ def test_what_cannot_be_is_refused_where_it_was_written(
         parse_request(text, **{"duration": "2h", "now_s": NOW, "zone": "UTC", **times})
     assert caught.value.where == where
     assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "detail"),
+    [
+        ("a/b between 08:00 09:30", 5, "the stage takes 2h, its longest window is only 1h30m long"),
+        ("c/d + a/b @1h for 2h between 20:00 21:00", 22, "only 1h long"),
+        ("(a/b | c/d) between 08:00 09:00", 13, "only 1h long"),
+        ("a/b between 2020-01-01T08:00 2020-01-01T20:00", 5, "no start puts the stage into"),
+        ("(a/b between 08:00 11:00) between 10:00 13:00", 27, "never met at one start"),
+        ("a/b between 08:00 08:00", 13, "has no length"),
+        ("a/b between 25:00 08:00", 13, "not a time of day"),
+        ("a/b between 08:00 2026-03-02T08:00", 13, "one of these times has a day"),
+        ("a/b between 2026-03-02T08:00 2026-03-02T08:00", 13, "ends when it begins"),
+        ("a/b between 08:00 12:00 Europe/Berln", 25, "unknown time zone"),
+        ("a/b between 08:00 and 12:00", 19, "expected the second time"),
+        ("a/b between 08:00-12:00", 13, "expected a time of day"),
+        ("a/b prefer 08:00 12:00", 23, "expected 'weight'"),
+        ("a/b weight 2 + c/d", 14, "expected '+', '|' or the end"),
+        ("(a/b | c/d", 11, "expected '+', '|' or ')'"),
+        ("(a/b between 08:00 12:00 UTC) between 2026-03-02T00:00Z 2026-03-03T00:00Z + c/d", 31,
+         "not all of one kind"),
+        ("(a/b between 08:00 12:00) between 14:00 18:00 + c/d", 27, "never meet"),
+        ("(" * 17 + "a/b" + ")" * 17, 17, "more than 16 brackets"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_windows_and_brackets_is_shown_at_its_column(
+    text: str, column: int, detail: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_request(
+            text, duration="2h", now_s=NOW, zone="Europe/Zurich", not_after=NOW + 9 * 86_400
+        )
+    assert caught.value.where == f"column {column}"
+    assert detail in caught.value.detail
+    assert caught.value.remedy
+
+
+def test_a_window_without_a_zone_is_in_the_users_or_refused_where_there_is_none() -> None:
+    asked = parse_request("a/b between 8:00 12:00", duration="2h", now_s=NOW, zone="Asia/Kolkata")
+    assert asked.alternatives[0].terms[0].windows == (Daily("08:00", "12:00", "Asia/Kolkata"),)
+    assert "have no zone" in refusal("a/b between 08:00 12:00").detail
+
+
+def test_a_time_that_clocks_skip_is_refused_in_a_window_too() -> None:
+    text = "a/b between 2026-03-29T02:30 2026-03-29T08:00 Europe/Berlin"
+    assert refusal(text).where == "column 13"
+
+
+def test_more_alternatives_than_allowed_are_counted_as_they_would_be_multiplied_out() -> None:
+    ways = "(a/b | c/d)"
+    assert "for 64 alternatives" in refusal(" + ".join([ways] * 6)).detail
+    assert "more than a million" in refusal(" + ".join([ways] * 21)).detail
+    assert (
+        "33 terms in one alternative" in refusal(" + ".join(["a/b"] * 31) + " + (c/d + c/e)").detail
+    )
 
 
 def examples(kind: str) -> list[str]:

@@ -17,10 +17,12 @@ from kalends.core.requests import (
     Request,
     Term,
     TimePreference,
+    WindowPreference,
     span,
     span_of,
     term_interval,
 )
+from kalends.core.windows import Daily
 
 SP2 = Term(resource="sdsc/sp2", units=64)
 
@@ -77,6 +79,17 @@ def test_what_can_be_right_passes(request_: Request) -> None:
 
 
 TERM = "alternatives[0].terms[0]"
+DAY = Daily("00:00", "24:00", "UTC")
+
+
+def windowed(start: str, end: str, zone: str = "UTC") -> Term:
+    return Term(resource="a/b", windows=(Daily(start, end, zone),))
+
+
+def test_windows_at_their_limits_pass() -> None:
+    asked(windowed("00:00", "24:00"), not_after=1_000 + 4_095 * 86_400).check()
+    many = Term(resource="a/b", windows=tuple(Interval(0, 10_000 + n) for n in range(64)))
+    asked(many).check()
 
 
 @pytest.mark.parametrize(
@@ -93,6 +106,35 @@ TERM = "alternatives[0].terms[0]"
         (asked(Term(resource="a/b", units=0)), f"{TERM}.units"),
         (asked(Term(resource="a/b", units=8, units_max=7)), f"{TERM}.units_max"),
         (asked(Term(resource="a/b", offset_s=limits.OFFSET_S_MAX + 1)), f"{TERM}.offset_s"),
+        (asked(windowed("8:00", "12:00")), f"{TERM}.windows[0].start"),
+        (asked(windowed("08:00", "12:00\n")), f"{TERM}.windows[0].end"),
+        (asked(windowed("24:00", "12:00")), f"{TERM}.windows[0]"),
+        (asked(windowed("08:00", "12:00", "Nowhere")), f"{TERM}.windows[0].zone"),
+        (asked(windowed("08:00", "08:30")), f"{TERM}.windows"),
+        (asked(Term(resource="a/b", windows=(Interval(9, 9),))), f"{TERM}.windows[0]"),
+        (asked(Term(resource="a/b", windows=(Interval(-9, 9),))), f"{TERM}.windows[0]"),
+        (asked(Term(resource="a/b", windows=(Interval(0, 1 << 40),))), f"{TERM}.windows[0]"),
+        (asked(Term(resource="a/b", windows=((0, "x"),))), f"{TERM}.windows[0][1]"),
+        (asked(Term(resource="a/b", windows=(Interval(0, 999),))), f"{TERM}.windows"),
+        (
+            asked(Term(resource="a/b", preferences=(WindowPreference(window=DAY, weight=1e10),))),
+            f"{TERM}.preferences[0].weight",
+        ),
+        (
+            asked(alternatives=(Alternative(terms=(SP2,), windows=(Interval(0, 999),)),)),
+            "alternatives[0].windows",
+        ),
+        (asked(windowed("00:00", "24:00"), not_after=1_000 + 4_096 * 86_400), "not_after"),
+        (
+            asked(
+                Term(
+                    resource="a/b",
+                    windows=tuple(Daily(f"00:{n:02}", "24:00", "UTC") for n in range(40)),
+                ),
+                Term(resource="c/d", windows=tuple(Interval(0, 9_999 + n) for n in range(25))),
+            ),
+            "alternatives",
+        ),
         (asked(comparing("in", "sgi")), f"{TERM}.attributes[0].value"),
         (asked(comparing("in", ())), f"{TERM}.attributes[0].value"),
         (asked(comparing("=", ("sgi",))), f"{TERM}.attributes[0].value"),

@@ -154,3 +154,11 @@ def test_the_site_that_was_noted_longest_ago_is_forgotten(monkeypatch: pytest.Mo
 def test_a_median_is_one_of_the_values() -> None:
     assert answer_delays.median_of([3.0, 1.0, 2.0]) == 2.0
     assert answer_delays.median_of([4.0, 1.0]) == 4.0
+
+
+def test_a_site_that_says_until_when_it_is_closed_rests_until_then_and_an_hour_at_most(
+    known: Experience,
+) -> None:
+    for closed_s, rests_s in ((600, 600), (7_200, 3_600), (-5, 30), (0, 30)):
+        known.refused("closed", 80, at(0), closed_s)
+        assert known.active_at_ms("closed") == 1_000 * rests_s

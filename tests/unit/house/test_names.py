@@ -19,15 +19,16 @@ SHARED: Final = {
     "Finish": "a call, and the register's operation that ends a request; traces tell it",
     "Ground": "what a wing stands on, at either protocol machine",
     "Reclaim": "a message and a call, both public",
+    "RegisterReads": "the reads of a register, in each of its stores",
     "Send": "the effect of either protocol machine, which know nothing of each other",
     "Wing": "parts that are plugged into either protocol machine",
 }
 """Names of classes that stand in several modules, and why."""
 
 TERMS: Final = {
-    "checking", "planning", "scheduling", "serving", "testing",
+    "checking", "planning", "scheduling", "serving", "sharing", "testing",
     "molding", "packing", "polling", "shaking", "voting", "Molding", "Packing",
-    "Booking", "Ending", "Finding", "Nothing", "Ring", "Setting", "Waiting", "Warning", "Wing",
+    "Booking", "Ending", "Finding", "Nothing", "Ring", "Ruling", "Setting", "Waiting", "Warning", "Wing",
     "drawing", "ring", "wing",
 }  # fmt: skip
 """Nouns that end in -ing: our rooms, terms of the field, what users are told of, plain English."""

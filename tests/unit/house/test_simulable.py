@@ -25,8 +25,16 @@ SHELLS: Final = (
 MODULES_ONLY: Final = frozenset({"time", "random", "threading", "queue", "fcntl", "secrets"})
 """Only as ``import time``, so that another clock can be put in its place."""
 
-THREADS: Final = frozenset({"stores/sqlite/group_commit.py", "client/transports/loop_thread.py"})
-"""Who has threads of its own. The first one's are simulated; the second is the client for scripts."""
+THREADS: Final = frozenset(
+    {
+        "stores/group_commit.py",
+        "client/transports/loop_thread.py",
+        "client/functions/job_executor.py",
+        "stores/postgres/session.py",
+    }
+)
+"""Who has threads of its own. The first one's are simulated; the next two are the client for programs without
+a loop; the last has a timer for commits without an answer, and no database is simulated there."""
 
 REAL_TIME: Final = frozenset({"time.sleep", "datetime.now", "datetime.utcnow", "date.today"})
 REAL_CHANCE: Final = frozenset({"random.SystemRandom", "numpy.random.default_rng"})

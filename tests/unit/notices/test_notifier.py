@@ -15,11 +15,11 @@ import pytest
 from tests.support.ports import free_ports
 
 from kalends.batch.job_notices import job_notifier
-from kalends.batch.journal.job_journal import JobEntries
+from kalends.batch.journal.contract import JobEntries
 from kalends.core.errors import NotAllowed
-from kalends.notices.delivery import Delivery
-from kalends.notices.delivery_table import DeliveriesDone, stored_deliveries
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.notices.delivery import DeliveriesDone, Delivery
+from kalends.notices.delivery_table import stored_deliveries
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.serving.configuration import DurationS, NoticesConfiguration
 from kalends.serving.logs import configure_logging, get_logger
 from kalends.serving.metrics import Metrics
@@ -49,10 +49,7 @@ class Lobby:
         self.notifier.begin_life(*stored_deliveries(self.store.file.connection), self.forget)
 
     def write(self, *operations: Any) -> None:
-        connection = self.store.file.connection
-        connection.execute("begin immediate")
-        self.store.carry_out(connection, operations, NOW * 1000)
-        connection.execute("commit")
+        self.store.apply(operations, NOW * 1000)
         self.changed.set()
 
     def forget(self, ids: Sequence[str]) -> None:

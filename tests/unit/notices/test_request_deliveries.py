@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
 from zoneinfo import ZoneInfo
 
+import icalendar
 import msgspec
 import pytest
 
 from kalends.contract.fields import Want
+from kalends.notices.delivery import Delivery
 from kalends.notices.mail import message_of
 from kalends.notices.request_notice import Occasion, RequestNotice, request_delivery
 
@@ -83,3 +88,72 @@ def test_the_same_notice_has_the_same_id_at_an_address_and_others_elsewhere() ->
     again = request_delivery([MOVED], "ann@example.org", BERLIN, NOW + 60)
     other = request_delivery([MOVED], "https://hooks.example.org/x", BERLIN, NOW)
     assert one.id == again.id != other.id
+
+
+def mailed(*notices: RequestNotice) -> list[EmailMessage]:
+    """Return the calendar parts of the mail of these notices."""
+    delivery = request_delivery(notices, "ann@example.org", BERLIN, NOW)
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(delivery), type=Delivery)
+    mail = message_from_bytes(message_of(kept, "kalends@example.org"), policy=default)
+    return [part for part in mail.walk() if part.get_content_type() == "text/calendar"]
+
+
+def events(part: EmailMessage) -> list[icalendar.Event]:
+    calendar = icalendar.Calendar.from_ical(part.get_content())
+    assert calendar["METHOD"] == part.get_param("method")
+    return calendar.walk("VEVENT")
+
+
+@pytest.mark.parametrize(
+    ("occasion", "until", "status"),
+    [
+        ("moved", 0, "CONFIRMED"),
+        ("shortened", 0, "CONFIRMED"),
+        ("came", 0, "CONFIRMED"),
+        ("came", NOW + 60, "TENTATIVE"),
+        ("approved", 0, "CONFIRMED"),
+    ],
+)
+def test_a_mail_about_new_slots_invites_to_them(
+    occasion: Occasion, until: int, status: str
+) -> None:
+    notice = msgspec.structs.replace(MOVED, occasion=occasion, until=until, changes=2)
+    (part,) = mailed(notice)
+    assert part.get_param("method") == "REQUEST"
+    (event,) = events(part)
+    assert event["DTSTART"].dt.timestamp() == NOW + 7_200
+    assert (event["UID"], event["SEQUENCE"]) == (f"{REQUEST}-1@kalends", 2)
+    assert event["STATUS"] == status
+    assert event["ORGANIZER"] == "mailto:kalends@example.org"
+    assert event["ATTENDEE"] == "mailto:ann@example.org"
+
+
+def test_a_mail_about_a_cancellation_takes_the_event_out_of_the_calendar() -> None:
+    notice = msgspec.structs.replace(MOVED, occasion="cancelled", slots=(), changes=2)
+    (part,) = mailed(notice)
+    assert part.get_param("method") == "CANCEL"
+    (event,) = events(part)
+    assert event["DTSTART"].dt.timestamp() == NOW
+    assert (event["UID"], event["SEQUENCE"]) == (f"{REQUEST}-1@kalends", 3)
+    assert event["STATUS"] == "CANCELLED"
+
+
+def test_a_mail_of_several_changes_has_a_file_for_each() -> None:
+    later = "01a40051-77ec-71ce-a2bd-64a5dc043f59"
+    both = mailed(MOVED, msgspec.structs.replace(MOVED, id="b", request=later))
+    assert [part.get_filename() for part in both] == ["1.ics", "2.ics"]
+    assert [event["UID"] for part in both for event in events(part)] == [
+        f"{REQUEST}-1@kalends", f"{later}-1@kalends",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "occasion",
+    ["recalled", "gave-up", "not-approved", "not-placed", "nodes-out", "nodes-back", "test"],
+)
+def test_what_changes_no_slots_invites_to_nothing(occasion: Occasion) -> None:
+    assert mailed(msgspec.structs.replace(MOVED, occasion=occasion)) == []
+
+
+def test_a_webhook_gets_no_events() -> None:
+    assert request_delivery([MOVED], "https://hooks.example.org/x", BERLIN, NOW).events == ()

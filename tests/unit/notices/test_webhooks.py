@@ -41,7 +41,11 @@ async def called(
     rules = NoticeRules(webhook_hosts=hosts, wait_s=DurationS(wait_s), webhook_networks=networks)
     tls = ssl.create_default_context()
     book = AddressBook(rules)
-    calls = WebhookCalls(rules, book, tls, lambda: NOW, lambda delivery: secret, resolver)
+
+    async def secret_of(delivery: Delivery) -> bytes | None:
+        return secret
+
+    calls = WebhookCalls(rules, book, tls, lambda: NOW, secret_of, resolver)
     delivery = Delivery(
         id="lab/box/17-end", user="ann", to=to, subject="it is over", text="all",
         facts={"event": "end", "id": "not this one"}, made_s=NOW - 60,

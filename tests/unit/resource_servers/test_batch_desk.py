@@ -12,8 +12,9 @@ from kalends.backends.records import (
     SystemReservation,
     Traits,
 )
-from kalends.resource_servers.jobs.batch_desk import BatchDesk
+from kalends.resource_servers.jobs.batch_desk import AT_ONCE, BatchDesk
 from kalends.resource_servers.participation.effects import Provision
+from kalends.stores.group_commit import StoreFailed
 
 
 class Slow:
@@ -46,11 +47,16 @@ def wish(name: str) -> SystemReservation:
     return SystemReservation(name, 1_000, 2_000, ("n1",), ("ann",))
 
 
+async def still_ours() -> None:
+    pass
+
+
 async def test_a_creation_that_is_asked_for_again_while_it_is_under_way_is_made_once() -> None:
     system, ends = Slow(), asyncio.Queue[tuple[int, SystemAnswer]]()
     desk = BatchDesk({"slow": system}, lambda number, answer: ends.put_nowait((number, answer)))
     wishes = [wish("a"), wish("a"), wish("b")]
-    desk.carry([Provision(n, "slow", CreateReservation(each)) for n, each in enumerate(wishes)])
+    errands = [Provision(n, "slow", CreateReservation(each)) for n, each in enumerate(wishes)]
+    desk.carry(errands, still_ours)
     for _ in range(10):  # All that may begin look for their names first.
         await asyncio.sleep(0)
     system.goes_on.set()
@@ -58,6 +64,21 @@ async def test_a_creation_that_is_asked_for_again_while_it_is_under_way_is_made_
     assert sorted(system.has) == ["a", "b"]
     assert [ended[number].outcome for number in range(3)] == ["done", "refused", "done"]
     assert ended[1].found == ended[0].found == wish("a")
-    desk.carry([Provision(3, "slow", DeleteReservation("a"))])
+    desk.carry([Provision(3, "slow", DeleteReservation("a"))], still_ours)
     assert await ends.get() == (3, SystemAnswer("done"))
+    await desk.close()
+
+
+async def test_errands_of_a_life_that_is_over_never_begin_and_keep_nobody_waiting() -> None:
+    async def taken_over() -> None:
+        raise StoreFailed("another process has taken over")
+
+    system, ends = Slow(), asyncio.Queue[tuple[int, SystemAnswer]]()
+    system.goes_on.set()
+    desk = BatchDesk({"slow": system}, lambda number, answer: ends.put_nowait((number, answer)))
+    late = [Provision(n, "slow", CreateReservation(wish(f"late-{n}"))) for n in range(AT_ONCE + 1)]
+    desk.carry(late, taken_over)
+    desk.carry([Provision(99, "slow", CreateReservation(wish("a")))], still_ours)
+    assert (await ends.get())[0] == 99
+    assert (system.has, ends.empty()) == (["a"], True)
     await desk.close()

@@ -205,6 +205,10 @@ def test_rules_are_told_in_words_to_whoever_sees_the_resource() -> None:
             '[[site.defaults.priority]]\nwho = "everyone"\nhead_start = "8d"\n' + MICROSCOPE,
             "site.defaults.priority[0].head_start",
         ),
+        (
+            f'{MICROSCOPE}[[site.resources.limits]]\nwho = "everyone"\napprovers = 2\n',
+            "site.resources[0].limits[0].approvers",
+        ),
     ],
 )  # fmt: skip
 def test_a_rule_that_cannot_be_is_refused_with_its_path(text: str, where: str) -> None:

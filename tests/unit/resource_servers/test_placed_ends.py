@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
+import asyncio
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from kalends.batch.journal import job_journal
-from kalends.batch.journal.job_journal import JobOver
+from kalends.batch.journal.contract import JobOver
 from kalends.batch.place_keys import key_of_place, request_of_key
 from kalends.batch.queue.facts import JobEnding
 from kalends.contract.calls import PlacedEnd
@@ -19,6 +20,8 @@ from kalends.resource_servers.jobs.placed_ends import (
     end_of,
     newest_over,
 )
+from kalends.resource_servers.journal.sqlite.site_history import SqliteSiteHistory
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 
 NOW = 1_800_000_000
 REQUEST = JobRequest(machine="lab/box", limit_s=60, command=("true",))
@@ -55,18 +58,25 @@ def test_a_broker_is_told_how_and_when_it_ended_and_how_long_it_ran(
     assert end_of(job) == told
 
 
-def test_a_new_life_tells_again_what_was_over_within_a_day_the_oldest_first() -> None:
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(job_journal.SCHEMA)
-    for number in range(1, 2 * TOLD_AGAIN_MAX):
-        at = NOW - TOLD_AGAIN_S - 5 + number
-        job_journal.store_over(connection, over(number=number, at=at, key=key_of_place(9, "a-rid")))
-    found = newest_over(connection, "lab/box", NOW)
+async def test_a_new_life_tells_again_what_was_over_within_a_day_the_oldest_first(
+    tmp_path: Path,
+) -> None:
+    store = SiteStore.open(tmp_path / "lab.sqlite", "lab", sync="off")
+    store.apply(
+        [
+            over(number=number, at=NOW - TOLD_AGAIN_S - 5 + number, key=key_of_place(9, "a-rid"))
+            for number in range(1, 2 * TOLD_AGAIN_MAX)
+        ],
+        0,
+    )
+    history = SqliteSiteHistory(store.file.path, partial(asyncio.sleep, 0))
+    found = await newest_over(history, "lab/box", NOW)
     assert [each.number for each in found] == list(range(TOLD_AGAIN_MAX, 2 * TOLD_AGAIN_MAX))
-    assert [each.number for each in newest_over(connection, "lab/box", NOW + 1_990)] == [
+    assert [each.number for each in await newest_over(history, "lab/box", NOW + 1_990)] == [
         *range(1_996, 2 * TOLD_AGAIN_MAX)
     ]
     assert request_of_key(found[0].key) == "a-rid"
+    store.close()
 
 
 @pytest.mark.parametrize("key", ["", "a-key-of-a-user", "place", "place 9", "other 9 rid"])

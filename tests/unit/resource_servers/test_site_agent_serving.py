@@ -36,6 +36,7 @@ from kalends.serving.configuration import (
     NearConfiguration,
     ResourceConfiguration,
     SiteConfiguration,
+    StorePlace,
 )
 from kalends.serving.http.runner import Service, listen
 
@@ -148,7 +149,7 @@ class Running:
 async def site(path: Path, name: str = "sdsc", **more: Any) -> AsyncIterator[Running]:
     agents = more.pop("agents", AgentsConfiguration())
     configuration = SiteConfiguration(
-        name=name, listen="127.0.0.1:0", store=path / f"{name}.sqlite",
+        name=name, listen="127.0.0.1:0", store=StorePlace(path / f"{name}.sqlite"),
         resources=(ResourceConfiguration(name="sp2", capacity=64),), agents=agents, **more,
     )  # fmt: skip
     application = build_site(configuration, version="1")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kalends.calendars import ResourceCalendar
 from kalends.cli.servers.server import main
 from kalends.contract import codec
 from kalends.contract import messages as m
@@ -15,6 +16,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.principals import Principal
 from kalends.resource_servers.neighbours.links import shortened
 from kalends.resource_servers.setup.assembly import auditor, calendars_of, limits_of
+from kalends.resource_servers.setup.bookable import is_bookable
 from kalends.serving.configuration import SiteConfiguration, load_configuration
 from kalends.serving.example_configuration import example
 
@@ -92,10 +94,48 @@ def test_rules_keep_their_names_hours_and_amounts() -> None:
     assert refusal(text, ANNA, MONDAY + 19 * 3_600, 3) == "not-allowed guests-at-night"
 
 
+def test_a_training_holds_to_the_end_of_its_last_day_where_the_resource_is() -> None:
+    text = """zone = "Europe/Berlin"
+    access = [
+        { who = "everyone", may = "see" },
+        { name = "laser", who = "everyone", may = "lock", members = MEMBERS },
+    ]""".replace("MEMBERS", '{ anna = 2023-11-20, "eve@x" = "2024-01-01" }')
+    # The day ends at 23:00 UTC: a booking must end by then.
+    assert refusal(text, ANNA, MONDAY + 22 * 3_600) == ""
+    assert refusal(text, ANNA, MONDAY + 22 * 3_600 + 60) == "not-allowed laser"
+    assert refusal(text, ANNA, MONDAY + 23 * 3_600) == "not-allowed laser"
+    assert refusal(text, STAFF, MONDAY) == "not-allowed access-list"
+    assert refusal(text, Principal("eve@x"), MONDAY + 30 * 3_600) == ""
+    access = calendars_of(site(text))["sdsc/sp2"].access
+    told = "laser (everyone): you may hold and lock, only until the end of 2023-11-20"
+    assert access.describe_for(ANNA) == [told]
+    late = access.refusal(ANNA, "lock", "sdsc/sp2", MONDAY + DAY_S, MONDAY + DAY_S + 60, 1)
+    assert late is not None
+    assert late.detail == "rule laser lets you lock only until the end of 2023-11-20"
+
+
+def test_a_training_counts_within_the_hours_of_its_rule_and_its_group() -> None:
+    text = """access = [
+        { name = "laser", who = "group:staff", may = "lock", members = { bert = 2023-11-20 }, hours = NOON },
+    ]""".replace("NOON", '[{ rrule = "FREQ=DAILY", start = "12:00", duration = "2h" }]')
+    assert refusal(text, STAFF, MONDAY + 12 * 3_600) == ""
+    assert refusal(text, STAFF, MONDAY + 14 * 3_600) == "not-allowed laser"
+    assert refusal(text, STAFF, MONDAY + 36 * 3_600) == "not-allowed laser"
+    assert refusal(text, Principal("bert"), MONDAY + 12 * 3_600) == "unknown-resource"
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
         ('access = [{ who = "everyone", may = "nothing", units_max = 1 }]', "access[0]"),
+        (
+            'access = [{ who = "user:a", may = "nothing", members = { a = 2027-01-01 } }]',
+            "access[0]",
+        ),
+        ('access = [{ who = "user:a", may = "see", members = { a = 9999-12-31 } }]', "members"),
+        ('access = [{ who = "user:a", may = "see", members = { a = "soon" } }]', "members"),
+        ('access = [{ who = "user:a", may = "see", members = { "" = 2027-01-01 } }]', "members"),
+        ('access = [{ who = "everyone", may = "lock", members = {} }]', "members"),
         ('access = [{ name = "ä", who = "everyone", may = "see" }]', "access"),
         ('hours = [{ rrule = "FREQ=OFTEN", start = "08:00", duration = "1h" }]', "rrule"),
     ],
@@ -172,3 +212,15 @@ def test_a_view_too_large_for_a_frame_is_cut_and_says_up_to_where_it_is_complete
     for each in short.views:
         assert 0 < each.until < part.until
         assert list(each.steps) == [step for step in steps if step[0] < each.until]
+
+
+@pytest.mark.parametrize("who", ["everyone", "group:staff"])
+def test_the_check_knows_that_users_with_a_training_can_book(who: str) -> None:
+    def laser(bert: str) -> ResourceCalendar:
+        access = (
+            f'[{{ who = "{who}", may = "lock", members = {{ anna = 2000-01-01, bert = {bert} }} }}]'
+        )
+        return calendars_of(site(f"access = {access}"))["sdsc/sp2"]
+
+    assert is_bookable(laser("2023-11-20"), MONDAY)
+    assert not is_bookable(laser("2023-11-19"), MONDAY)

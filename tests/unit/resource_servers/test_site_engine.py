@@ -18,11 +18,12 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_journal import SqliteJournal
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.service import SiteEngine
 from kalends.servers.restored_participant import site_machine
-from kalends.stores.sqlite.group_commit import Committed, StoreFailed
+from kalends.stores.group_commit import Committed, StoreFailed
 
 START = 1_700_000_040
 NOW = Moment(1_000, START * 1000 - 60_000)
@@ -33,6 +34,7 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.store = SiteStore.open(path, "sdsc", sync="off")
+        journal = SqliteJournal(self.store, lambda committed: self.committed.append(committed))
         self.sent: list[Send] = []
         self.alarms: list[str] = []
         self.failures: list[StoreFailed] = []
@@ -45,11 +47,11 @@ class Site:
             epoch=self.store.epoch, jitter=lambda: 0.0, now=NOW,
         )  # fmt: skip
         self.engine = SiteEngine(
-            self.store, participant,
+            journal, participant,
             moment=self.moment, deliver=self.sent.extend, set_out=self.set_out,
-            provision=lambda provisions: None, alarmed=self.alarms.append,
+            provision=lambda provisions, still_ours: None, alarmed=self.alarms.append,
             reported=lambda about, text: None,
-            failed=self.failures.append, observe=self.committed.append,
+            failed=self.failures.append,
         )  # fmt: skip
         self.other = sqlite3.connect(path, isolation_level=None)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -12,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 from tests.reserved_room import ANN, DONE, RESERVED, Room
 
-from kalends.batch.journal import job_journal
+from kalends.batch.journal.contract import JobHistory, JobOver
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import QueueService
 from kalends.batch.views import over_of
-from kalends.core.errors import NotAllowed, Refusal, RefusalCode
+from kalends.core.errors import NotAllowed, Refusal, RefusalCode, Unavailable
 from kalends.core.jobs import After, JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import is_key_of_part, key_of_part, part_in
@@ -52,21 +51,29 @@ class Desk(Room):
             ended=self._ended,
             used_again=lambda *slot: self.told.append(slot),
         )
-        connection = sqlite3.connect(":memory:")
-        connection.executescript(job_journal.SCHEMA)
-        self.store = SimpleNamespace(file=SimpleNamespace(connection=connection))
-        self.desk = self.reopened()
+        self.past: dict[int, JobOver] = {}
+        self.unreadable = 0
+        """So often the store cannot be read."""
+        self.desk = self.begun()
 
-    def reopened(self) -> StepDesk:
-        """The desk of a new life of the site."""
+    async def reopened(self) -> None:
+        """A new life of the site has a desk of its own."""
+        self.desk = self.begun()
+        await self.looked_up()
+
+    def begun(self) -> StepDesk:
         desk = StepDesk(
             cast(SiteEngine, self),
             cast(PartReports, self.part_reports),
             cast(QueueService, self),
             self,
+            cast(JobHistory, self),
         )
         desk.begin()
         return desk
+
+    async def looked_up(self) -> None:
+        await asyncio.gather(*self.desk._look_ups)
 
     def _submitted(self, rid: str, machine: str, job: int) -> None:
         self.stake.jobs = {}
@@ -88,6 +95,13 @@ class Desk(Room):
 
     def step(self, machine: str, step: Callable[[BatchQueue, int], Any]) -> Any:
         return step(self.queue, self.now)
+
+    async def job(self, machine: str, number: int) -> JobOver | None:
+        await asyncio.sleep(0)
+        if self.unreadable:
+            self.unreadable -= 1
+            raise Unavailable("the disk is away")
+        return self.past.get(number)
 
     def check_part(self, principal: Principal, job: JobRequest) -> None:
         if self.no_account:
@@ -111,8 +125,9 @@ class Desk(Room):
     async def over(self, job: BatchJob) -> None:
         """The desk hears that a job is over, which is stored then."""
         self.desk.over(BOX, job)
-        job_journal.store_over(self.store.file.connection, over_of(BOX, job))
+        self.past[job.number] = over_of(BOX, job)
         await asyncio.sleep(0)
+        await self.looked_up()
 
 
 @pytest.fixture
@@ -130,7 +145,7 @@ async def test_a_part_is_submitted_into_its_slot_when_that_is_locked(desk: Desk)
 async def test_it_is_submitted_once_also_by_a_life_that_does_not_know_it(desk: Desk) -> None:
     desk.desk.moved([(BOX, 7), (BOX, 8)])
     desk.stake.jobs = {BOX: JOB}
-    desk.reopened()
+    await desk.reopened()
     assert desk.told == [(RESERVED, BOX, 1)] * 3
     assert len(desk.queue.flow.table.jobs) == 1
 
@@ -166,7 +181,7 @@ async def test_a_part_that_does_not_end_well_is_reported_in_this_life_and_the_ne
     desk.told.clear()
     await desk.ends(ending)
     assert desk.told == [(RESERVED, BOX, 1, why)]
-    desk.reopened()
+    await desk.reopened()
     assert [each[:3] for each in desk.told[1:]] == [(RESERVED, BOX, 1)]
     assert len(desk.told[-1]) == 4
 
@@ -179,8 +194,38 @@ async def test_a_part_that_ends_well_or_has_had_its_time_ends_nobody_and_needs_i
     await desk.ends(ending)
     ended = (RESERVED, BOX, 1, 2_000)
     assert desk.told == [ended]
-    desk.reopened()
+    await desk.reopened()
     assert desk.told[1:] == [(RESERVED, BOX, 1), ended]
+
+
+async def test_an_end_is_reported_in_the_next_life_once_its_store_can_be_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kalends.resource_servers.jobs.reading_again.AGAIN_S", 0)
+    await desk.ends(DONE)
+    desk.told.clear()
+    desk.unreadable = 3
+    await desk.reopened()
+    assert desk.told == [(RESERVED, BOX, 1), (RESERVED, BOX, 1, 2_000)]
+
+
+async def test_a_life_that_is_over_says_nothing_of_what_it_has_looked_up(desk: Desk) -> None:
+    await desk.ends(DONE)
+    desk.told.clear()
+    over = desk.begun()
+    await asyncio.sleep(0)
+    over.close()
+    await asyncio.gather(*over._look_ups, return_exceptions=True)
+    assert desk.told == []
+
+
+async def test_a_slot_that_is_gone_when_its_part_was_looked_up_is_not_spoken_of(desk: Desk) -> None:
+    await desk.ends(DONE)
+    desk.told.clear()
+    desk.desk = desk.begun()
+    desk.cancel()
+    await desk.looked_up()
+    assert desk.told == []
 
 
 async def test_who_keeps_the_slot_has_it_when_the_part_has_ended() -> None:
@@ -188,7 +233,7 @@ async def test_who_keeps_the_slot_has_it_when_the_part_has_ended() -> None:
     desk.told.clear()
     await desk.ends(DONE)
     assert desk.told == []
-    desk.reopened()
+    await desk.reopened()
     assert desk.told == [(RESERVED, BOX, 1)]
 
 

@@ -408,6 +408,24 @@ async def test_answers_are_not_cached_nor_shared_with_other_origins() -> None:
     assert headers["Server"] == "kalends/1"
 
 
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("ok", 200), ("draining", 200), ("starting", 503), ("standby", 503), ("failing", 503)],
+)
+async def test_a_load_balancer_is_told_where_to_send_no_calls_and_a_supervisor_to_end_nobody(
+    status: Any, code: int
+) -> None:
+    health = calls.Health(status=status, role="broker", name="npaci", version="1", store="hangs")
+    deeds = Deeds()
+    deeds.health = lambda caller, body: health  # type: ignore[method-assign]
+    async with serving(deeds) as server:
+        ready = await server.call("GET", "/readyz")
+        well = await server.call("GET", "/healthz")
+        assert (ready[0], well[0]) == (code, 200)
+        assert ready[2] == well[2]
+        assert (ready[2]["status"], ready[2]["store"]) == (status, "hangs")
+
+
 async def test_metrics_count_calls_by_operation_and_status() -> None:
     async with serving() as server:
         await server.call("POST", "/v1/requests", json=BOOK)

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.serving.configuration import Configuration, load_configuration
+from kalends.serving.configuration import Configuration, StorePlace, load_configuration
 from kalends.serving.example_configuration import example
+from kalends.serving.settings_in_force import in_force, left_alone
 
 BASE = Path("/etc/kalends")
 SITE = '[site]\nname = "sdsc"\nstore = "s.db"\n'
@@ -52,14 +53,83 @@ def test_a_short_file_gets_sensible_defaults() -> None:
     assert configuration.broker is None
     assert configuration.site is not None
     assert configuration.site.listen == "127.0.0.1:7101"
-    assert configuration.site.store == BASE / "s.db"
+    assert configuration.site.store == StorePlace(BASE / "s.db")
     assert configuration.site.resources[0].grain_s == 60
     assert configuration.site.limits.hold_s_max == 3_600
     assert configuration.site.url_at("http://127.0.0.1:5") == "http://127.0.0.1:5"
     assert configuration.log.form == "auto"
     broker = load(BROKER).broker
     assert broker is not None
-    assert broker.store == Path("/var/b.db")
+    assert broker.store == StorePlace(Path("/var/b.db"))
+
+
+URL = "postgresql://kalends:secret@db1,db2/kalends"
+ON_POSTGRES = f'[broker]\nname = "npaci"\nreplica = "2"\nstore = "{URL}"\n'
+
+
+def test_a_broker_on_postgresql_keeps_its_own_files_next_to_its_configuration_or_in_its_folder() -> (
+    None
+):
+    broker = load(ON_POSTGRES).broker
+    assert broker is not None
+    assert broker.store == StorePlace(url=URL, folder=BASE)
+    assert broker.audit_file == BASE / "npaci.2.audit"
+    moved = load(ON_POSTGRES + 'folder = "/var/lib/kalends"\n').broker
+    assert moved is not None
+    assert moved.audit_file == Path("/var/lib/kalends/npaci.2.audit")
+
+
+def test_a_site_on_postgresql_keeps_its_own_files_next_to_its_configuration_or_in_its_folder() -> (
+    None
+):
+    on_postgres = f'[site]\nname = "sdsc"\nstore = "{URL}"\n'
+    site = load(on_postgres).site
+    assert site is not None
+    assert site.store == StorePlace(url=URL, folder=BASE)
+    assert site.store_file == BASE / "sdsc.sqlite"
+    assert site.audit_file == BASE / "sdsc.audit"
+    moved = load(on_postgres + 'folder = "/var/lib/kalends"\n').site
+    assert moved is not None
+    assert moved.audit_file == Path("/var/lib/kalends/sdsc.audit")
+    in_a_file = load(SITE).site
+    assert in_a_file is not None
+    assert in_a_file.audit_file == BASE / "s.audit"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (
+            ON_POSTGRES + 'revoked = "revoked.txt"\n[[broker.keys]]\nfile = "k.pub"\n',
+            "broker.revoked",
+        ),
+        (SITE.replace("[site]", "[site]\nguard_counted = true", 1), "site.guard_counted"),
+    ],
+)
+def test_what_only_the_other_kind_of_store_has_is_refused(text: str, where: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(text)
+    assert refused.value.where == where
+
+
+def test_files_next_to_a_store_file_stay_where_they_were() -> None:
+    broker = load(BROKER).broker
+    assert broker is not None
+    assert broker.audit_file == Path("/var/b.1.audit")
+
+
+def test_no_text_of_a_configuration_shows_the_password_of_its_store() -> None:
+    configuration = load(ON_POSTGRES)
+    assert "secret" not in repr(configuration)
+    assert "secret" not in str(configuration.broker)
+    refused = refusal(f'[site]\nname = "sdsc"\nstore = "{URL}"\nrevoked = "{URL}"\n')
+    assert "only `store` may be one" in str(refused)
+    assert "secret" not in str(refused)
+
+
+def test_another_database_needs_a_restart() -> None:
+    running, wanted = load(ON_POSTGRES), load(ON_POSTGRES.replace("db2", "db3"))
+    assert list(left_alone(in_force(running, wanted), wanted)) == ["broker.store"]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +138,8 @@ def test_a_short_file_gets_sensible_defaults() -> None:
         ("", "configuration", "neither"),
         ("[log]\n", "configuration", "neither"),
         ("name = ", "configuration", "not TOML"),
+        (BROKER + 'folder = "here"\n', "broker.folder", "in the directory of that file"),
+        (SITE + 'folder = "here"\n', "site.folder", "in the directory of that file"),
         ("[sites]\n", "sites", "did you mean site?"),
         (SITE + "ressources = 1\n", "site.ressources", "did you mean resources?"),
         (SITE + "zzz = 1\n", "site.zzz", "the fields here are"),
@@ -278,6 +350,41 @@ def test_a_virtual_site_has_members_and_is_none_of_them() -> None:
     assert virtual.members[0].name == "ctc"
     with pytest.raises(InvalidInput, match="cannot be a member of itself"):
         load(VIRTUAL.replace('"hall"', '"ctc"'))
+
+
+LINKED = """
+[[virtual.members]]
+name = "psc"
+url = "http://127.0.0.1:7104"
+[[virtual.links]]
+sites = ["ctc", "psc"]
+mb_per_s = 1000.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("link", "complaint"),
+    [
+        ('sites = ["ctc", "nobody"]\nmb_per_s = 1.0', "hall has no member 'nobody'"),
+        ('sites = ["psc", "ctc"]\nmb_per_s = 1.0', "'ctc and psc' is listed twice"),
+        ('sites = ["psc", "psc"]\nmb_per_s = 1.0', "'psc' has no link to itself"),
+        ('sites = ["psc"]\nmb_per_s = 1.0', "length 2"),
+    ],
+)
+def test_links_between_members_are_of_pairs_that_there_are(link: str, complaint: str) -> None:
+    virtual = load(VIRTUAL + LINKED).virtual
+    assert virtual is not None
+    assert [(each.sites, each.mb_per_s) for each in virtual.links] == [(("ctc", "psc"), 1000.0)]
+    with pytest.raises(InvalidInput, match=complaint) as refused:
+        load(f"{VIRTUAL}{LINKED}[[virtual.links]]\n{link}")
+    assert refused.value.where.startswith("virtual.links[1]")
+
+
+@pytest.mark.parametrize("rate", ["0", "-1.0", '"1GB"'])
+def test_a_link_carries_a_positive_number_of_megabytes(rate: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        load(VIRTUAL + LINKED.replace("1000.0", rate))
+    assert refused.value.where == "virtual.links[0].mb_per_s"
     with pytest.raises(InvalidInput, match="members"):
         load('[virtual]\nname = "hall"\nmembers = []')
 

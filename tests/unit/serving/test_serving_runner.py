@@ -19,6 +19,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from serving_support import Deeds
+from tests.support.patience import PATIENCE_S
 
 from kalends.contract.versions import own_version
 from kalends.core.errors import Conflict, InvalidInput
@@ -157,8 +158,34 @@ def test_a_signal_stops_a_process_in_order(number: signal.Signals) -> None:
         lines = [process.stdout.readline() for _ in range(2)]
         assert all(line.startswith("listening site sdsc http://127.0.0.1:") for line in lines)
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, out, err) == (0, "", "")
+
+
+async def test_a_signal_ends_a_start_that_waits_and_what_has_started_before() -> None:
+    stop, begun = asyncio.Event(), asyncio.Event()
+    ended: list[str] = []
+    waiting, out = site("127.0.0.1:0"), io.StringIO()
+
+    async def waits(application: web.Application) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("the wait")
+
+    async def closed(application: web.Application) -> None:
+        ended.append("the first one")
+
+    waiting.application.on_startup.append(waits)
+    first = site("127.0.0.1:0")
+    first.application.on_cleanup.append(closed)
+    serving = asyncio.create_task(serve([first, waiting], stop, out))
+    await begun.wait()
+    stop.set()
+    await serving
+    assert ended == ["the wait", "the first one"]
+    assert out.getvalue().count("listening") == 1
 
 
 def certificate(directory: Path, *, lifetime_s: int = 3_600) -> tuple[Path, Path]:

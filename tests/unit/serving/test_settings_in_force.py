@@ -93,3 +93,26 @@ def test_another_server_does_not_take_the_place_of_one_that_runs() -> None:
     other = load_configuration(SITE.format(**USUAL).replace('"sdsc"', '"ctc"'), Path())
     with pytest.raises(InvalidInput, match="sdsc runs, and ctc is configured"):
         check_same_server(site(), other)
+
+
+BROKER = """
+[broker]
+name = "npaci"
+store = "npaci.sqlite"
+"""
+CTC = '[[broker.sites]]\nname = "ctc"\nurl = "http://ctc"\n'
+SDSC = '[[broker.sites]]\nname = "sdsc"\nurl = "http://sdsc"\n'
+VIRTUAL = '[[broker.sites]]\nname = "midwest"\nurl = "http://midwest"\nmembers = ["ncsa"]\n'
+
+
+def test_a_site_more_or_less_of_a_broker_holds_at_once_but_no_virtual_one() -> None:
+    def of(*sites: str) -> Configuration:
+        return load_configuration(BROKER + "".join(sites), Path())
+
+    moved = CTC.replace("http://ctc", "http://moved")
+    assert in_force(of(CTC), of(moved, SDSC)) == of(moved, SDSC)
+    assert in_force(of(CTC, SDSC), of(SDSC)) == of(SDSC)
+    force, wanted = in_force(of(CTC), of(SDSC, VIRTUAL)), of(SDSC, VIRTUAL)
+    assert force == of(SDSC)
+    assert list(left_alone(force, wanted)) == ["broker.sites.midwest"]
+    assert in_force(of(CTC, VIRTUAL), of(SDSC)) == of(SDSC, VIRTUAL)

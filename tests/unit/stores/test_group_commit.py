@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from kalends.core.errors import Unavailable
-from kalends.stores.sqlite import group_commit
-from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
+from kalends.stores import group_commit
+from kalends.stores.group_commit import Committed, GroupCommit, StoreFailed
+from kalends.stores.sqlite.transactions import SqliteTransactions
 
 
 class Recording:
@@ -27,6 +28,7 @@ class Recording:
         self.may_commit.set()
         self.breaks_at = ""
         self.has_begun = threading.Event()
+        self.at_commit = threading.Event()
         self._locked = asyncio.Queue[None]()
         self._loop = asyncio.get_running_loop()
 
@@ -37,6 +39,7 @@ class Recording:
 
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         if statement == "commit":
+            self.at_commit.set()
             self.may_commit.wait()
         if statement == self.breaks_at:
             raise sqlite3.OperationalError("database or disk is full")
@@ -73,8 +76,10 @@ class Bench:
         self.connection = Recording(plain, self.log)
         self.observed: list[Committed] = []
         self.committer: GroupCommit[int, str] = GroupCommit(
-            self.connection,  # type: ignore[arg-type]  # records, and passes everything on
-            insert,
+            SqliteTransactions(
+                self.connection,  # type: ignore[arg-type]  # records, and passes everything on
+                insert,
+            ),
             observe=self.observed.append,
         )
 
@@ -194,7 +199,7 @@ async def test_reports_come_in_the_order_of_submission_and_each_with_its_own(
 async def test_submissions_beyond_one_transaction_keep_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kalends.stores.sqlite.group_commit.OPERATIONS_MAX", 10)
+    monkeypatch.setattr("kalends.stores.group_commit.OPERATIONS_MAX", 10)
     async with bench(tmp_path) as it:
         it.connection.may_commit.clear()
         for number in range(100):
@@ -257,8 +262,9 @@ async def test_one_who_stops_waiting_disturbs_nobody(tmp_path: Path) -> None:
 
 
 async def test_a_lock_that_another_keeps_is_waited_for_however_long_and_told_meanwhile(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(group_commit, "KEPT_OUT_S", 1e-9)
     async with bench(tmp_path) as made:
         made.plain.execute("pragma busy_timeout = 1")
         other = sqlite3.connect(made.path, isolation_level=None)
@@ -271,6 +277,21 @@ async def test_a_lock_that_another_keeps_is_waited_for_however_long_and_told_mea
         assert await stored == ["stored 1"]
         assert made.committer.stuck_s == 0
         other.close()
+
+
+@pytest.mark.parametrize("limit", ["STUCK_S", "KEPT_OUT_S"])
+async def test_a_slow_disk_is_not_taken_for_a_lock_that_another_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(group_commit, limit, 1e-9)
+    async with bench(tmp_path) as made:
+        made.connection.may_commit.clear()
+        stored = asyncio.create_task(made.committer.run((1,)))
+        await asyncio.to_thread(made.connection.at_commit.wait)
+        assert (made.committer.stuck_s > 0) == (limit == "STUCK_S")
+        made.connection.may_commit.set()
+        assert await stored == ["stored 1"]
+        assert made.committer.stuck_s == 0
 
 
 async def test_a_stop_does_not_wait_for_ever_for_who_keeps_the_lock(tmp_path: Path) -> None:
@@ -301,3 +322,22 @@ async def test_a_report_that_fails_keeps_no_other_from_being_made(tmp_path: Path
         await made.committer.run(())
         assert told == [["stored 2"]]
         assert [str(fault) for fault in faults] == ["a fault of ours"]
+
+
+class Erring:
+    """Transactions with a fault that they do not name."""
+
+    kept_out = False
+
+    def commit(self, operations: Sequence[int], closing: Callable[[], bool]) -> Sequence[str]:
+        raise LookupError("a fault of ours")
+
+
+async def test_whatever_goes_wrong_in_a_transaction_nobody_is_told_of_success() -> None:
+    committer: GroupCommit[int, str] = GroupCommit(Erring())
+    with pytest.raises(StoreFailed, match="a fault of ours") as caught:
+        await committer.run([1])
+    assert isinstance(caught.value.__cause__, LookupError)
+    with pytest.raises(StoreFailed):
+        await committer.run(())
+    await committer.close()

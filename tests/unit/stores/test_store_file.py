@@ -14,7 +14,7 @@ import pytest
 from store_support import contents, fact
 
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
-from kalends.resource_servers.journal.site_store import KIND, SiteStore
+from kalends.resource_servers.journal.sqlite.site_store import KIND, SiteStore
 from kalends.stores.sqlite import maintenance, sqlite_file
 from kalends.stores.sqlite.sqlite_file import StoreKind, open_store, side_path
 
@@ -164,7 +164,7 @@ def test_a_second_opening_of_a_site_store_is_refused_until_the_first_is_closed(p
 def test_the_lock_of_a_killed_process_is_gone_with_it(path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path;"
-        "from kalends.resource_servers.journal.site_store import SiteStore;"
+        "from kalends.resource_servers.journal.sqlite.site_store import SiteStore;"
         "SiteStore.open(Path(sys.argv[1]), 'sdsc'); print('open', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(
@@ -261,7 +261,7 @@ def test_a_reader_sees_only_what_is_committed(path: Path) -> None:
     store = SiteStore.open(path, "sdsc")
     reader = store.file.reader()
     store.file.connection.execute("begin immediate")
-    store.write(store.file.connection, [fact(1)], 1)
+    store.carry_out(store.file.connection, [fact(1)], 1)
     assert reader.execute("select count(*) from stake").fetchone() == (0,)
     store.file.connection.execute("commit")
     assert reader.execute("select count(*) from stake").fetchone() == (1,)

@@ -29,8 +29,10 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "name parts of long expressions",
         "unknown-syntax": "use only what docs/agent-language.md lists",
         "module-level": "put statements into a function; outside are only functions and constants",
-        "entry-missing": "define choose(view, request), recall(slot, asker, view), or pick(bids)",
-        "entry-arguments": "write choose(view, request), recall(slot, asker, view), and pick(bids)",
+        "entry-missing": "define choose(view, request), recall(slot, asker, view), pick(bids), "
+        "rank(schedules, machine), or decide(request, calendar, usage)",
+        "entry-arguments": "write choose(view, request), recall(slot, asker, view), pick(bids), "
+        "rank(schedules, machine), and decide(request, calendar, usage)",
         "no-import": "use the builtins and helpers; everything a script can use is there already",
         "no-class": "use dicts and functions",
         "no-try": "test before: d.get(key), `if key in d`, `if values`",

@@ -42,5 +42,10 @@ ENTRIES: Final[dict[str, tuple[str, ...]]] = {
     "choose": ("view", "request"),
     "recall": ("slot", "asker", "view"),
     "pick": ("bids",),
+    "decide": ("request", "calendar", "usage"),
+    "rank": ("schedules", "machine"),
 }
-"""The functions that a site calls, or (``pick``) a broker, and what it hands over."""
+"""The functions that a site calls, or (``pick``) a broker, and what it hands over.
+
+``decide`` is an owner's; the others are users'.
+"""

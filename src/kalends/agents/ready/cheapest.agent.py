@@ -1,15 +1,19 @@
-"""Hold the slots that cost least: an attribute of the resource, times units, times length.
+"""Hold the slots that cost least: by the owner's prices, or without any by an attribute.
 
-Arguments: attribute="price", the attribute to add up. At the same cost the earliest comes first;
-resources without the attribute come last. Of several resources for one term the cheapest counts.
+Arguments: attribute="price", the attribute to add up, times units, times length. At the same cost the
+earliest comes first; without any prices, resources without the attribute come last. Of several resources for
+one term the cheapest counts.
 """
 
 
 def choose(view, request):
     attribute = request["arguments"].get("attribute", "price")
+    priced = [slot for slot in view["slots"] if slot["price"]] != []
 
     def cost(slot):
-        """(0, its cost), or (1, 0) where nobody knows it."""
+        """(0, its cost), or (1, 0) if it is not known."""
+        if priced:
+            return (0, slot["price"])
         price = view["resources"][slot["resource"]]["attributes"].get(attribute)
         if price is None:
             return (1, 0)

@@ -34,7 +34,7 @@ PERFORM: Final = "kalends.agents.language.job:perform"
 ENGINE: Final = "kalends.agents.language:ENGINE"
 
 # The zygote looks for modules where the host does, and does not read what `site` would read.
-_BOOT: Final = (
+BOOT: Final = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[3]);"
     " from kalends.agents.sandbox.zygote import main; main(int(sys.argv[1]), sys.argv[2])"
 )
@@ -309,7 +309,7 @@ def _spawn(recipe: Recipe, control: int, errors: int) -> subprocess.Popen[bytes]
     path = [str(Path(entry).absolute()) for entry in sys.path if entry]
     return subprocess.Popen(
         [
-            sys.executable, "-P", "-s", "-S", "-B", "-c", _BOOT,
+            sys.executable, "-P", "-s", "-S", "-B", "-c", BOOT,
             str(control), json.dumps(order), json.dumps([*path, *({home} - set(path))]),
         ],
         env=environment,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.world.offers import Offer
+from kalends.core.limits import UNITS_MAX
 
 _SHOWN_MAX: Final = 60
+
+WORD_CHARS_MAX: Final = 200
+"""Characters of an owner's reason, which users read."""
 
 
 class BadResult(Exception):
@@ -48,6 +52,50 @@ def picked(answer: Any, machines: Collection[str]) -> list[str]:
     return named
 
 
+def ranked(answer: Any, ways: Collection[int]) -> list[int]:
+    """Return the `ways` that ``rank`` names, the best first; raises `BadResult`."""
+    named = answer if type(answer) is list else [answer]
+    if not named or not all(type(each) is int for each in named):
+        raise BadResult("rank answers the way of a schedule, a whole number, or a list of ways")
+    strange = next((each for each in named if each not in ways), None)
+    if strange is not None:
+        raise BadResult(f"there is no schedule with the way {str(strange)[:_SHOWN_MAX]}")
+    if len(set(named)) < len(named):
+        raise BadResult("a way is named twice")
+    return named
+
+
+class Decision(NamedTuple):
+    """An answer of ``decide``: the configured rules hold ("yes"), "no" with a reason, or "ask" the owner.
+
+    `units_max` above 0: yes up to so many units.
+    """
+
+    answer: Literal["yes", "no", "ask"]
+    word: str = ""
+    units_max: int = 0
+
+
+def decided(answer: Any) -> Decision:
+    """Return the decision that an `answer` of ``decide`` means; raises `BadResult`."""
+    if answer is True:
+        return Decision("yes")
+    if type(answer) is str:
+        if not 0 < len(answer) <= WORD_CHARS_MAX or not answer.isprintable():
+            raise BadResult(f"a reason is a line of 1 to {WORD_CHARS_MAX} characters")
+        return Decision("no", answer)
+    if type(answer) is dict and len(answer) == 1:
+        if answer.get("ask") is True:
+            return Decision("ask")
+        most = answer.get("units_max")
+        if type(most) is int and 0 < most <= UNITS_MAX:
+            return Decision("yes", units_max=most)
+    raise BadResult(
+        'decide answers True, a reason to refuse, {"ask": True} or {"units_max": 4}, not '
+        + _kind(answer)
+    )
+
+
 def judged(job: ScriptRun, outcome: RunOutcome) -> RunOutcome:
     """Return `outcome`, or "bad-result" if its answer does not fit what `job` has shown."""
     if outcome.code != "ok":
@@ -57,6 +105,10 @@ def judged(job: ScriptRun, outcome: RunOutcome) -> RunOutcome:
             recalled(outcome.answer)
         elif job.function == "pick":
             picked(outcome.answer, [bid["machine"] for bid in job.arguments[0]])
+        elif job.function == "rank":
+            ranked(outcome.answer, [each["way"] for each in job.arguments[0]])
+        elif job.function == "decide":
+            decided(outcome.answer)
         else:
             _check_ids(outcome.answer, {slot["id"] for slot in job.arguments[0]["slots"]})
     except BadResult as error:

@@ -7,7 +7,6 @@ made: only as many are removed as leaves enough for a choice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 from typing import Final
 
 from kalends.agents.world.feasible_starts import FeasibleStarts, count, evenly_of, sampled
@@ -15,7 +14,7 @@ from kalends.agents.world.visible_calendar import Shown
 from kalends.core.progressions import Beat
 from kalends.core.progressions import joint as joint_beat
 from kalends.core.scripts import Starts
-from kalends.core.spans import Range, intersection, union
+from kalends.core.spans import Range, in_all, union
 
 _SLACK: Final = 2
 """Factor of slots examined over slots shown, before the thinning decides."""
@@ -114,7 +113,7 @@ def _served_together(servings: Iterable[FeasibleStarts]) -> list[Range]:
     served: list[Iterable[Range]] = [
         union(each.ranges for each in several) for several in by_term.values()
     ]
-    return list(reduce(intersection, served)) if served else []
+    return list(in_all(served)) if served else []
 
 
 def kept(

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from kalends.agents.world.feasible_starts import least_free
 from kalends.agents.world.offers import Offer, numbered
 from kalends.agents.world.visible_calendar import Shown
+from kalends.core.money import CREDIT, cost_by
 from kalends.core.scripts import Ask, HeldChoice, Starts
 
 Plain = dict[str, Any]
@@ -75,7 +76,7 @@ def recall_arguments(
         "end": asker.end,
         "units": asker.units,
     }
-    return _slot(slot), asking, _view(site, shown, slots, held_max, wall_s)
+    return _slot(slot, shown), asking, _view(site, shown, slots, held_max, wall_s)
 
 
 def _view(
@@ -86,7 +87,7 @@ def _view(
         "now": wall_s,
         "held_max": held_max,
         "resources": {name: _resource(shown[name]) for name in sorted(shown)},
-        "slots": [_slot(offer) for offer in slots],
+        "slots": [_slot(offer, shown) for offer in slots],
         "taken": _taken(shown),
     }
 
@@ -103,8 +104,12 @@ def _resource(shown: Shown) -> Plain:
     }
 
 
-def _slot(offer: Offer) -> Plain:
-    return offer._asdict()
+def _slot(offer: Offer, shown: Mapping[str, Shown]) -> Plain:
+    """Return `offer`, and its price in credits of the site; 0.0 if it is free of charge."""
+    here = shown.get(offer.resource)
+    prices = here.prices if here else ()
+    parts = cost_by(prices, offer.units, offer.start, offer.end) if prices else 0
+    return {**offer._asdict(), "price": parts / CREDIT}
 
 
 def _taken(shown: Mapping[str, Shown]) -> list[Plain]:

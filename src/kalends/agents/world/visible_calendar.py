@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -29,13 +30,15 @@ STEPS_EACH_MIN: Final = 40
 class Shown(NamedTuple):
     """A visible calendar: `free` are sorted, disjoint steps that `user` could book; `taken` the rest.
 
-    A taken slot names its holder only where that is `user`.
+    A taken slot names its holder only where that is `user`. `prices` say what a unit costs that user; none:
+    it is free of charge.
     """
 
     info: ResourceInfo
     free: tuple[Step, ...]
     taken: tuple[Slot, ...] = ()
     user: str = ""
+    prices: tuple[Step, ...] = ()
 
     def is_mine(self, slot: Slot) -> bool:
         return slot.holder == self.user != ""
@@ -77,7 +80,12 @@ def look(
     steps, _ = calendar.free_steps(principal, start, end, wall_s, steps_max, less)
     slots = calendar.slots(principal, start - 1, end + 1, min(TAKEN_MAX, steps_max))
     taken = tuple(_without_others(slot, principal.user) for slot in slots)
-    return Shown(calendar.info, tuple(steps), taken, principal.user)
+    prices = calendar.rules.prices
+    if not prices:
+        return Shown(calendar.info, tuple(steps), taken, principal.user)
+    priced = tuple(islice(prices.steps(principal, start, end), limits.VIEW_STEPS_MAX))
+    known = tuple(step for step in steps if step[1] <= priced[-1][1])
+    return Shown(calendar.info, known, taken, principal.user, priced)
 
 
 def _without_others(slot: Slot, user: str) -> Slot:

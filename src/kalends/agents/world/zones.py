@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -30,17 +30,21 @@ def zones_of(
     elsewhere than resources. Of a longer time than any request may ask about, the end has the clock
     before it. Raises `InvalidInput` for a resource's zone that does not exist.
     """
-    names = {"UTC", *(here.info.zone for here in shown.values())}
-    start = max(first_s - _DAY_S, 0)
-    end = min(last_s + 366 * _DAY_S, start + _LENGTH_S_MAX, TIME_S_MAX)
-    tables = {name: _table(name, start, end) for name in sorted(names)}
+    tables = clocks_of({here.info.zone for here in shown.values()}, first_s, last_s)
     wished = arguments.get("zone")
-    if isinstance(wished, str) and wished not in names:
+    if isinstance(wished, str) and wished not in tables:
         try:
-            tables[wished] = _table(wished, start, end)
+            tables |= clocks_of({wished}, first_s, last_s)
         except InvalidInput:
             return tables
     return tables
+
+
+def clocks_of(zones: Set[str], first_s: int, last_s: int) -> dict[str, ClockTable]:
+    """Return the clocks of UTC and of `zones`, as `zones_of` does; raises `InvalidInput`."""
+    start = max(first_s - _DAY_S, 0)
+    end = min(last_s + 366 * _DAY_S, start + _LENGTH_S_MAX, TIME_S_MAX)
+    return {name: _table(name, start, end) for name in sorted({"UTC", *zones})}
 
 
 def _table(zone: str, start: int, end: int) -> ClockTable:

@@ -9,20 +9,31 @@ that it is there: its nodes are its user's already.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, NamedTuple
 
 from sortedcontainers import SortedList
 
-from kalends.batch.queue.facts import JobLimits, Terms
+from kalends.batch.queue.facts import (
+    JobEnded,
+    JobLimits,
+    JobShare,
+    JobSubmitted,
+    JobWithdrawn,
+    JournalEntry,
+    Terms,
+)
 from kalends.batch.queue.job import BatchJob
 from kalends.calendars.rules.access import is_meant
 from kalends.core.durations import format_duration
 from kalends.core.errors import LimitExceeded, NotAllowed
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+
+Liens = Mapping[tuple[str, str], int]
+"""Parts of credits that jobs have reserved until they are over, by account and lot of the owner."""
 
 
 class JobAccount(NamedTuple):
@@ -78,6 +89,8 @@ class JobAccounts:
     granted: Callable[[int, tuple[int, ...]], int]
     """How many nodes a request for so many, and of this shape, takes."""
     uses: defaultdict[JobAccount, Use] = field(default_factory=lambda: defaultdict(Use))
+    reserved: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """See `Liens`."""
     _held: dict[tuple[str, str], HeldJobs] = field(default_factory=dict)
     """By user and project, for they are under the same limits."""
 
@@ -102,7 +115,7 @@ class JobAccounts:
 
     def check(self, count: int, user: str, request: JobRequest) -> None:
         """Raise where a limit forbids `count` such jobs for good (`NotAllowed`) or now (`LimitExceeded`)."""
-        nodes, node_seconds = self._most_of(request)
+        nodes, node_seconds = self.most_of(request)
         if request.reservation:
             nodes = node_seconds = 0
         for account in accounts_of(user, request.project):
@@ -126,7 +139,7 @@ class JobAccounts:
                     remedy="wait until some have ended",
                 )
 
-    def _most_of(self, request: JobRequest) -> tuple[int, int]:
+    def most_of(self, request: JobRequest) -> tuple[int, int]:
         """Return the nodes and node-seconds that one attempt takes at most."""
         taken = [
             (nodes, self.granted(nodes, request.shape))
@@ -141,6 +154,8 @@ class JobAccounts:
     def submitted(self, job: BatchJob) -> None:
         for account in _of(job):
             self.uses[account].jobs += 1
+        for share in job.shares:
+            self.reserved[share.account, share.lot] += share.amount
 
     def may_queue(self, job: BatchJob, now: int) -> bool:
         """Return whether all limits allow the job in addition to all queued and running jobs."""
@@ -150,7 +165,7 @@ class JobAccounts:
         """Return the limit that is in the way of such a job of `user`, the most lasting first."""
         if request.reservation:
             return None
-        nodes, node_seconds = self._most_of(request)
+        nodes, node_seconds = self.most_of(request)
         accounts = [
             (account, self.limits_of(account), self.uses.get(account, Use()))
             for account in accounts_of(user, request.project)
@@ -200,11 +215,13 @@ class JobAccounts:
     def over(self, job: BatchJob) -> None:
         for account in _of(job):
             self.uses[account].jobs -= 1
+        for share in job.shares:
+            self.reserved[share.account, share.lot] -= share.amount
         self.unhold(job)
 
     def hold(self, job: BatchJob) -> None:
         held = self._held.setdefault(_whose(job), {})
-        held.setdefault(self._most_of(job.request)[1], _by_number()).add(job)
+        held.setdefault(self.most_of(job.request)[1], _by_number()).add(job)
 
     def first_free(self, now: int) -> BatchJob | None:
         """Return the job with the lowest number that a limit has held, and none does any more.
@@ -237,7 +254,7 @@ class JobAccounts:
 
     def unhold(self, job: BatchJob) -> None:
         held = self._held.get(_whose(job), {})
-        most = self._most_of(job.request)[1]
+        most = self.most_of(job.request)[1]
         if most not in held:
             return
         held[most].discard(job)
@@ -249,12 +266,37 @@ class JobAccounts:
     def _count(self, job: BatchJob, sign: int) -> None:
         if job.request.reservation:
             return
-        nodes, node_seconds = self._most_of(job.request)
+        nodes, node_seconds = self.most_of(job.request)
         for account in _of(job):
             use = self.uses[account]
             use.queued += sign
             use.nodes += sign * nodes
             use.node_seconds += sign * node_seconds
+
+
+def liens_of(entries: Iterable[JournalEntry]) -> Counter[tuple[str, str]]:
+    """Return what jobs have reserved by the facts alone, where no queue can be made of them.
+
+    Never less than their queue would say: of a job that may run again, or that another one's end has
+    withdrawn, it is still reserved.
+    """
+    shares: dict[int, tuple[JobShare, ...]] = {}
+    may_rerun: set[int] = set()
+    for said in (each.said for each in entries):
+        if isinstance(said, JobSubmitted) and said.pays is not None:
+            for place in range(max(len(said.request.indices), 1)):
+                shares[said.first + place] = said.pays.shares_of(place)
+                if said.request.rerun:
+                    may_rerun.add(said.first + place)
+        elif isinstance(said, JobWithdrawn) or (
+            isinstance(said, JobEnded)
+            and not (said.job in may_rerun and said.ending.kind in ("lost", "node-failed"))
+        ):
+            shares.pop(said.job, None)
+    found: Counter[tuple[str, str]] = Counter()
+    for share in (each for of_job in shares.values() for each in of_job):
+        found[share.account, share.lot] += share.amount
+    return found
 
 
 def _for_one_job(length_s: int) -> str:

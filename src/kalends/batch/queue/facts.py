@@ -106,6 +106,39 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The batch system that decides in the place of the policy: jobs are handed over at once; "": none."""
 
 
+class JobShare(msgspec.Struct, frozen=True, array_like=True):
+    """`amount` parts of a credit in a `lot` of `account`."""
+
+    account: str
+    lot: str
+    amount: int
+
+
+class JobPays(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`account` pays at most `most` parts of a credit for each job of a submission.
+
+    So much is reserved until the job is over. `shares` are those of all its jobs together, and each job has
+    its part of them, in their order.
+    """
+
+    account: str
+    most: int
+    shares: tuple[JobShare, ...]
+
+    def shares_of(self, place: int) -> tuple[JobShare, ...]:
+        """Return what is reserved for the job with this `place`, counted from 0."""
+        first, end = place * self.most, (place + 1) * self.most
+        passed: dict[str, int] = {}
+        found = []
+        for share in self.shares:
+            begins = passed.get(share.account, 0)
+            passed[share.account] = begins + share.amount
+            amount = min(begins + share.amount, end) - max(begins, first)
+            if amount > 0:
+                found.append(JobShare(share.account, share.lot, amount))
+        return tuple(found)
+
+
 class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="fact", omit_defaults=True):
     """Base of all facts."""
 
@@ -130,6 +163,18 @@ class JobSubmitted(Fact, frozen=True):
     offered_s: int = 0
     """If not 0, it is an offer: it has its place in the queue, and begins once somebody takes it. So long
     that may take when its nodes are free; they are counted as its own for that time, too."""
+    pays: JobPays | None = None
+    """What is reserved for it at its owner; None: it costs nothing, or its reservation pays."""
+
+
+class JobPriced(Fact, frozen=True):
+    """A job that runs costs `steps`: from a start to an end, parts for a node and a second.
+
+    They are told when it begins, and stand for this attempt; after the last of them it costs nothing.
+    """
+
+    job: JobNumber
+    steps: tuple[tuple[int, int, int], ...]
 
 
 class OfferTaken(Fact, frozen=True):
@@ -274,10 +319,11 @@ class ClaimsChanged(Fact, frozen=True):
 
 
 class NodesDrained(Fact, frozen=True):
-    """These nodes take no new jobs; running jobs continue."""
+    """These nodes take no new jobs until `until_s`, or (0) until they are resumed; running jobs continue."""
 
     nodes: tuple[int, ...]
     detail: str = ""
+    until_s: int = 0
 
 
 class NodesFailed(Fact, frozen=True):
@@ -317,6 +363,7 @@ AnyFact = (
     TermsSet
     | PolicySwitched
     | JobSubmitted
+    | JobPriced
     | OfferTaken
     | JobHeld
     | JobReleased

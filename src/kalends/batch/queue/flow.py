@@ -41,6 +41,9 @@ UNCHARGED: Final[frozenset[f.EndKind]] = frozenset({"not-started", "node-failed"
 """Ends of attempts that were not their user's doing: nobody is charged for them."""
 
 
+PARTS_OF_CREDIT_SECOND: Final = 1_000
+"""A node-second for one credit an hour, in parts of a credit."""
+
 BEGUN_SINCE: Final = (
     "it started after the backup was made from which the machine's store was restored"
 )
@@ -74,6 +77,8 @@ class JobFlow:
         self.early: dict[int, BatchJob] = {}
         """Jobs whose time to be queued has not come, by number."""
         self.milestones = MilestoneWatch()
+        self.unpriced: dict[int, None] = {}
+        """Jobs that have begun, or gone on, and whose price is still to be told by `JobPriced`."""
 
     @property
     def policy(self) -> str:
@@ -89,6 +94,8 @@ class JobFlow:
 
     def apply(self, fact: f.AnyFact, now: int) -> None:
         """Let `fact` have happened at `now`."""
+        if due := self.room.due_back(now):
+            self._give(self.room.resume(due, now), now)
         APPLY[type(fact)](self, fact, now)
         self._serve_reservations(now)
         self._give_back_unused(now)
@@ -134,7 +141,7 @@ class JobFlow:
             return
         job.entry.stays = False
         job.started_s = job.since_s = now
-        job.node_seconds = job.held_s = 0
+        job.node_seconds = job.held_s = job.cost = 0
         job.enter("start")
         self._start(job, now)
 
@@ -185,6 +192,7 @@ class JobFlow:
         if self.terms.handed_to:
             # Until now it has waited there.
             job.since_s = job.started_s = job.begun_s
+            self._to_price(job)
         slot = self.reserved.slots.get(job.slot)
         if slot is not None:
             job.until_s = slot_end_of(job.request, slot, job.begun_s)
@@ -339,7 +347,7 @@ class JobFlow:
         self._give(given, now)
 
     def drained(self, fact: f.NodesDrained, now: int) -> None:
-        self._give(self.room.drain(fact.nodes, fact.detail, now), now)
+        self._give(self.room.drain(fact.nodes, fact.detail, now, fact.until_s), now)
 
     def failed(self, fact: f.NodesFailed, now: int) -> None:
         """Nodes that have failed take nothing new; what ran there is ended, and may run again elsewhere."""
@@ -457,13 +465,15 @@ class JobFlow:
         job.enter("go on")
         self.effects.actions.append(Continue(job, job.attempt, job.stops, nodes))
         self.effects.moved.add(job.number)
+        self._to_price(job)
         if job.request.malleable:
             assert job.entry is not None
             self._give(self.room.let_change(job.entry, now), now)
 
     def _begin_attempt(self, job: BatchJob, nodes: tuple[int, ...], now: int) -> None:
         assert job.entry is not None
-        job.node_seconds = job.held_s = job.change = job.stops = job.stood_s = 0
+        job.node_seconds = job.held_s = job.change = job.stops = job.stood_s = job.cost = 0
+        job.steps = ()
         job.withdrawn, job.refused = False, ""
         job.started_s = now
         job.limit_s = job.entry.until_s - now - job.offered_s - job.entry.ending_s
@@ -484,6 +494,16 @@ class JobFlow:
             job.limit_s = job.until_s - now
         self.effects.actions.append(Start(job, job.attempt, job.nodes))
         self.effects.moved.add(job.number)
+        if not self.terms.handed_to:
+            self._to_price(job)
+
+    def _to_price(self, job: BatchJob) -> None:
+        if job.pays is not None:
+            self.unpriced[job.number] = None
+
+    def priced(self, fact: f.JobPriced, now: int) -> None:
+        self.unpriced.pop(fact.job, None)
+        self.table.jobs[fact.job].steps = fact.steps
 
     def _own_slot_changed(
         self, gone: Collection[int], came: Collection[f.NodeClaim], now: int
@@ -590,12 +610,14 @@ class JobFlow:
         assert job.entry is not None
         job.take_nodes((), now)
         if job.ending is None or job.ending.kind in UNCHARGED:
-            job.node_seconds = 0
+            job.node_seconds = job.cost = 0
         else:
             job.count_by(job.ending.ran_s)
         self.accounts.ended(job, job.node_seconds, now)
         priority = charged_class(self.terms, job.request.priority, self.policy)
-        if not job.request.reservation:
+        if job.pays is not None:
+            job.credit_seconds = job.charge // PARTS_OF_CREDIT_SECOND
+        elif not job.request.reservation:
             job.credit_seconds = job.node_seconds * self.terms.tariff.get(priority, 0)
         entry, job.entry = job.entry, None
         self.effects.occupied.append(Occupied(job.number, 0, 0, 0))
@@ -613,6 +635,7 @@ class JobFlow:
     def _over(self, job: BatchJob, now: int) -> None:
         """The job is done with, whatever has become of it."""
         job.over_s = now
+        self.unpriced.pop(job.number, None)
         self.early.pop(job.number, None)
         if self.terms.handed_to:
             job.last_nodes = ()  # They were places here: which nodes it had there, nobody knows.
@@ -670,6 +693,7 @@ APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.TermsSet: JobFlow.terms_set,
     f.PolicySwitched: JobFlow.policy_switched,
     f.JobSubmitted: JobFlow.submitted,
+    f.JobPriced: JobFlow.priced,
     f.OfferTaken: JobFlow.taken,
     f.JobHeld: JobFlow.held,
     f.JobReleased: JobFlow.released,

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kalends.batch.queue.facts import JobEnding, NodeClaim, Reason, SeenAttempts
+from kalends.batch.queue.facts import (
+    JobEnding,
+    JobPays,
+    JobShare,
+    NodeClaim,
+    Reason,
+    SeenAttempts,
+)
 from kalends.batch.queue.phases import ON_NODES, OVER, UNDER_WAY, JobEvent, JobPhase, next_phase
 from kalends.core.jobs import JobRequest
+from kalends.core.money import cost_by
 from kalends.core.principals import Principal
 from kalends.core.run_times import clocks_agree
 from kalends.scheduling.job import Job
@@ -55,6 +63,12 @@ class BatchJob:
     """Used by this attempt until `since_s`."""
     held_s: int = 0
     """How long it had nodes until then."""
+    pays: JobPays | None = None
+    """The account that pays for it, and the highest cost; None: it costs nothing in the owner's ledger."""
+    steps: tuple[tuple[int, int, int], ...] = ()
+    """The price of this attempt, as `cost_by` takes it."""
+    cost: int = 0
+    """What this attempt has cost until `since_s`, in parts of a credit."""
     credit_seconds: int = 0
     """Charged for it: node-seconds times credits for a node-hour; 3,600 of them are a credit."""
     begun_attempt: int = 0
@@ -98,6 +112,9 @@ class BatchJob:
     def take_nodes(self, nodes: tuple[int, ...], now: int) -> None:
         """Have these nodes from now on, and account for those that it had."""
         self.node_seconds += len(self.nodes) * (now - self.since_s)
+        until_s = min(now, self.steps[-1][1]) if self.steps else 0
+        if self.nodes and until_s > self.since_s:
+            self.cost += cost_by(self.steps, len(self.nodes), self.since_s, until_s)
         self.held_s += now - self.since_s if self.nodes else 0
         self.nodes, self.since_s = nodes, now
         self.last_nodes = nodes or self.last_nodes
@@ -106,8 +123,12 @@ class BatchJob:
         """Let its shepherd's clock tell how long this attempt ran, where the queue's cannot be right."""
         if not ran_s or clocks_agree(self.held_s, ran_s):
             return
-        node_s = self.node_seconds if self.held_s else len(self.last_nodes)
+        node_s, cost = self.node_seconds, self.cost
+        if not self.held_s:
+            node_s = len(self.last_nodes)
+            cost = node_s * self.steps[0][2] if self.steps else 0
         self.node_seconds = node_s * int(ran_s) // (self.held_s or 1)
+        self.cost = cost * int(ran_s) // (self.held_s or 1)
 
     def stand(self, now: int) -> None:
         """Stand still from now on, without nodes."""
@@ -140,6 +161,17 @@ class BatchJob:
             user,
             shape=self.request.shape,
         )
+
+    @property
+    def shares(self) -> tuple[JobShare, ...]:
+        """The credit that is reserved for the job until it is over."""
+        place = self.number - self.array if self.array else 0
+        return self.pays.shares_of(place) if self.pays is not None else ()
+
+    @property
+    def charge(self) -> int:
+        """The cost of its last attempt, in parts of a credit: never more than is reserved for it."""
+        return min(self.cost, self.pays.most) if self.pays is not None else 0
 
     @property
     def waits_again(self) -> bool:

@@ -77,7 +77,7 @@ class JobTable:
         added = [
             BatchJob(
                 number, fact.principal, each, now, fact.key, fact.offered_s, fact.offered_s > 0,
-                index=index, array=fact.first if request.indices else 0,
+                index=index, array=fact.first if request.indices else 0, pays=fact.pays,
             )
             for number, index in enumerate(indices, fact.first)
         ]  # fmt: skip

@@ -67,6 +67,8 @@ class MachineRoom:
         self.nodes = machine.nodes
         self.out_reasons: dict[int, str] = {}
         """What the operator has said of nodes out of service."""
+        self.back: dict[int, int] = {}
+        """When nodes out of service are back by themselves."""
         self._claims: dict[int, NodeClaim] = {}
         self._empty = machine_from(terms.machine)
         self.scheduler = scheduler_type(self._maker(terms.policy)(cluster))
@@ -339,13 +341,22 @@ class MachineRoom:
         touched, refused = self.scheduler.rearrange(names, reservations, now, inside)
         return _given(touched), list(map(int, refused))
 
-    def drain(self, nodes: Collection[int], reason: str, now: int) -> list[Given]:
+    def drain(self, nodes: Collection[int], reason: str, now: int, until_s: int = 0) -> list[Given]:
+        """Let `nodes` take no new jobs until they are resumed, or until `until_s`."""
         self.out_reasons.update(dict.fromkeys(nodes, reason))
-        return _given(self.scheduler.drain(nodes, now))
+        for node in nodes:
+            self.back.pop(node, None)
+        self.back.update(dict.fromkeys(nodes, until_s) if until_s else {})
+        return _given(self.scheduler.drain(nodes, now, until_s))
+
+    def due_back(self, now: int) -> list[int]:
+        """Return the nodes whose time out of service is over."""
+        return [node for node, until_s in self.back.items() if until_s <= now]
 
     def resume(self, nodes: Collection[int], now: int) -> list[Given]:
         for node in nodes:
             self.out_reasons.pop(node, None)
+            self.back.pop(node, None)
         return _given(self.scheduler.resume(nodes, now))
 
     def pass_time(self, now: int) -> list[Given]:

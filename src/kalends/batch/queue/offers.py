@@ -47,8 +47,9 @@ class PlaceOffers:
     queue: BatchQueue
 
     def offer(
-        self, principal: Principal, request: JobRequest, key: str, counted_s: int, now: int
-    ) -> int:
+        self, principal: Principal, request: JobRequest, key: str, counted_s: int, now: int,
+        pays: f.JobPays | None = None,
+    ) -> int:  # fmt: skip
         """Give a job its place, and return its number. Repeating is harmless.
 
         Its nodes are counted as its own for `counted_s` longer than its limit: in that time it may be taken
@@ -62,7 +63,7 @@ class PlaceOffers:
             return known.first
         number = queue.next_number
         check_submission(queue.flow, principal, request, number, max(now, queue.last_s))
-        queue.record(f.JobSubmitted(number, key, principal, request, counted_s), now)
+        queue.record(f.JobSubmitted(number, key, principal, request, counted_s, pays), now)
         return number
 
     def take(self, number: int, now: int) -> None:

@@ -17,7 +17,15 @@ from msgspec import structs
 
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.checkpoint import QueueState
-from kalends.batch.queue.effects import Continue, Kill, LookUp, QueueEffects, Relimit, StandStill
+from kalends.batch.queue.effects import (
+    Continue,
+    Kill,
+    LookUp,
+    QueueEffects,
+    Relimit,
+    StandStill,
+    Start,
+)
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.own_policy import Watch, unwatched
@@ -138,10 +146,12 @@ class BatchQueue:
     # What users ask
 
     def submit(
-        self, principal: Principal, request: JobRequest, key: str, now: int
-    ) -> tuple[int, int]:
+        self, principal: Principal, request: JobRequest, key: str, now: int,
+        pays: f.JobPays | None = None,
+    ) -> tuple[int, int]:  # fmt: skip
         """Take a job, or an array; return the number of the first, and how many. Repeating is harmless.
 
+        What it `pays` at most was found to be there, and is reserved with this step.
         Raises `InvalidInput` for what can never run here, `NotAllowed` and `LimitExceeded` where the
         owner's limits are in the way, `KeyReused` for a key that has asked for something else; then
         nothing has happened.
@@ -152,7 +162,7 @@ class BatchQueue:
             return known.first, known.number
         first = self.next_number
         check_submission(self.flow, principal, request, first, max(now, self.last_s))
-        self.record(f.JobSubmitted(first, key, principal, request), now)
+        self.record(f.JobSubmitted(first, key, principal, request, pays=pays), now)
         return first, len(request.indices) or 1
 
     def hold(self, number: int, reason: f.Reason, now: int) -> None:
@@ -286,9 +296,15 @@ class BatchQueue:
         if gone or came:
             self.record(f.ClaimsChanged(tuple(gone), tuple(came)), now)
 
-    def drain(self, nodes: Collection[int], detail: str, now: int) -> None:
-        """Let nodes take no new jobs. Raises `InvalidInput` for nodes that are not there."""
-        self.record(f.NodesDrained(checked_nodes(nodes, self.flow.room.nodes), detail), now)
+    def drain(self, nodes: Collection[int], detail: str, now: int, until_s: int = 0) -> None:
+        """Let nodes take no new jobs until `until_s`, or (0) until they are resumed.
+
+        Raises `InvalidInput` for nodes that are not there, and for a time that has passed.
+        """
+        named = checked_nodes(nodes, self.flow.room.nodes)
+        if until_s and until_s <= max(now, self.last_s):
+            raise InvalidInput("that time has passed", where="until", remedy="give a later time")
+        self.record(f.NodesDrained(named, detail, until_s), now)
 
     def fail(self, nodes: Collection[int], detail: str, now: int) -> None:
         """Take nodes away from the jobs that run on them. Raises `InvalidInput` as `drain` does."""
@@ -339,7 +355,8 @@ class BatchQueue:
             self.flow.no_shows.next_due_s(self.flow.terms.no_show_s, self.last_s),
             self.flow.kept.next_due_s(self.flow.terms.undecided_s),
         )
-        return min([*times, *(each for each in others if each is not None)], default=None)
+        back = self.flow.room.back.values()
+        return min([*times, *back, *(each for each in others if each is not None)], default=None)
 
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
@@ -349,6 +366,32 @@ class BatchQueue:
         """After a restart: look up what may have been begun, and show the calendar what runs."""
         self._withdraw_hopeless(self.last_s)
         recover(self.flow)
+
+    def lose_host(self, detail: str, now: int) -> list[int]:
+        """In the place of `recover` on another host: end as lost what may have begun on the one before.
+
+        Return the numbers of these jobs. Those that may run again wait, and others begin on their nodes.
+        """
+        self._withdraw_hopeless(self.last_s)
+        effects = self.flow.effects
+        # What was decided since the restart is still to be asked for, and begins here.
+        begins = {each.job.number for each in effects.actions if isinstance(each, Start)}
+        lost = {
+            job.number: job.attempt
+            for job in self.flow.table
+            if job.under_way and job.number not in begins
+        }
+        for number, attempt in lost.items():
+            self.ended(number, attempt, f.JobEnding(kind="lost", detail=detail), now)
+        occupy(self.flow)
+        effects.actions = [
+            each for each in effects.actions if lost.get(each.job.number) != each.attempt
+        ]
+        there = self.flow.table.jobs
+        effects.occupied = [
+            each for each in effects.occupied if not each.nodes or each.number in there
+        ]
+        return list(lost)
 
     def record(self, fact: f.AnyFact, now: int) -> None:
         """Apply a fact. The caller has checked that it can be true."""
@@ -413,12 +456,18 @@ def recover(flow: JobFlow) -> None:
 
     These effects may be missing after a restart, and do no harm twice.
     """
+    occupy(flow)
     for job in flow.table:
-        if job.on_nodes or job.request.at:
-            flow.effects.occupied.append(flow.occupied(job))
         if job.under_way:
             flow.effects.actions.append(LookUp(job, job.attempt))
             _tell_again(flow, job)
+
+
+def occupy(flow: JobFlow) -> None:
+    """Show the calendar what runs, and what is booked for jobs whose start is fixed."""
+    for job in flow.table:
+        if job.on_nodes or job.request.at:
+            flow.effects.occupied.append(flow.occupied(job))
 
 
 def _tell_again(flow: JobFlow, job: BatchJob) -> None:

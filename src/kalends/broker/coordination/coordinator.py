@@ -68,8 +68,8 @@ class Coordinator:
     """All requests that this broker replica works on. Not thread-safe.
 
     `new_rid` brings randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
-    whether another replica's lease runs; `scripts` gives the source of a hash, or ""; `certain` tells whether
-    what the register has no decision of was never decided; `wings` bring further parts.
+    whether another replica's lease runs; `certain` tells whether what the register has no decision of was
+    never decided; `wings` bring further parts.
     """
 
     table_type = TransactionTable
@@ -93,7 +93,6 @@ class Coordinator:
         jitter: Callable[[], float],
         open_per_user_max: int = 256,
         owner_alive: Callable[[str], bool] = lambda owner: False,
-        scripts: Callable[[str], str] = lambda script: "",
         certain: Callable[[], bool] = lambda: True,
         wings: Sequence[Callable[[Ground], Wing]] = (),
     ) -> None:
@@ -128,7 +127,7 @@ class Coordinator:
         )
         approvals = self.approvals_type(table, deadlines, log, prepare, negotiation)
         agents = self.agents_type(
-            identity, directory, table, outbox, log, credentials, prepare, AgentEvents(log), scripts
+            identity, directory, table, outbox, log, credentials, prepare, checks, AgentEvents(log)
         )
         self.attempts = self.attempts_type(
             owner, table, in_flight, prepare, self._begin, self.containment.left_alone
@@ -147,7 +146,7 @@ class Coordinator:
         )  # fmt: skip
         ground = Ground(
             identity, directory, table, outbox, log, credentials, deadlines, checks, prepare, self.calls,
-            jitter, certain, owner_alive,
+            jitter, certain, owner_alive, self.registered,
         )  # fmt: skip
         self._wings = [make(ground) for make in wings]
         kernel = (
@@ -162,6 +161,7 @@ class Coordinator:
             owner, table, log, in_flight, decide, prepare, lists, negotiation, self.attempts,
             phase_owners, parts,
         )  # fmt: skip
+        prepare.joint = self._joint
         self.timeouts = Timeouts(table, deadlines, prepare, phase_owners)
         self.takers = takers(parts)
         self._followers = followers((*parts, results.part))
@@ -192,6 +192,10 @@ class Coordinator:
             if part.gives_back is not None and (rid := part.gives_back(recovery, record, now)):
                 return rid
         return ""
+
+    def _joint(self, case: Transaction, op: r.Commit, now: Moment) -> bool:
+        """Whether a part commits the request together with others."""
+        return any(part.commits is not None and part.commits(case, op, now) for part in self._parts)
 
     def _recheck(self, rid: str) -> None:
         case = self.cases.get(rid)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from kalends.broker.coordination.owners.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase
-from kalends.broker.coordination.record.decision_record import Operation, Record, Registered
+from kalends.broker.coordination.record.decision_record import Commit, Operation, Record, Registered
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -65,6 +65,8 @@ class CoordinatorPart(NamedTuple):
     phases: Sequence[PhaseOwner] = ()
     begins: Callable[[Transaction, Moment], bool] | None = None
     """Begin an attempt. Return False if this is not the way of such a request."""
+    commits: Callable[[Transaction, Commit, Moment], bool] | None = None
+    """It has all its votes. Return True if this part sees to its commit, with that of others."""
     greeted: Callable[[str], None] | None = None
     """This site is connected, whatever requests there are."""
     committed: Callable[[Transaction, Moment], None] | None = None

@@ -110,7 +110,7 @@ class RegisterResults:
     def _lost_begin(self, case: Transaction, standing: Record | None) -> None:
         """Another replica has this key already: undo ours, which was never committed."""
         self.decide.abort(case, case.record.att, case.parts)
-        if standing is not None and standing.digest != case.record.digest:
+        if standing is not None and not standing.is_asked_by(case.record.digest):
             case.record.problem = problem_of(key_reused(case.record.key), standing.reservation)
             case.record.state = "closed"
             standing = None
@@ -145,12 +145,14 @@ class RegisterResults:
         if row is None or row.state != "open" or row.att != case.record.att:
             self.table.drop(case, row)
             return
-        case.record.chosen = {}
+        case.record.chosen, case.record.costs = {}, {}
         case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
         meanwhile = "the reservation was just changed or cancelled, or is not confirmed yet"
         place = case.record.spec.placement
         if place is not None and place.elsewhere:
             meanwhile = "the job has just started, or was cancelled or placed elsewhere"
+        if case.record.spec.heir_of:
+            meanwhile = f"{meanwhile}, or its offer was withdrawn"
         error = Conflict(meanwhile, remedy="see `kalends show` for its state, then try again")
         self.prepare.close(case, error, "failed", now)
 
@@ -171,9 +173,13 @@ class RegisterResults:
         self.table.end(case)
 
     def _cancelled(self, case: Transaction, result: Registered, now: Moment) -> None:
-        if not result.won and (result.record is None or result.record.state != "cancelled"):
-            self.table.drop(case, result.record)
-            return
+        if not result.won:
+            if result.record is None or result.record.state != "cancelled":
+                self.table.drop(case, result.record)
+                return
+            # Another replica has decided it before: when it did so counts, and why.
+            case.record.cancelled_at = result.record.cancelled_at
+            case.record.reclaimed = result.record.reclaimed
         case.record.state = "cancelled"
         case.record.done = False
         case.enter("cancelled")

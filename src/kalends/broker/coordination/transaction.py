@@ -16,7 +16,9 @@ from kalends.broker.coordination.trust.answer_checks import SiteQuestion
 from kalends.broker.planning.needs import BarredNeeds
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
+from kalends.broker.planning.price_lists import NOTHING_PRICED, PriceLists
 from kalends.contract.calls import Event
+from kalends.contract.costs import NOT_TOLD, Cost
 from kalends.contract.messages import Freed, OwnerSays, RoomNeed, Want
 from kalends.core.errors import IllegalEvent, Refusal
 from kalends.core.identifiers import split_resource
@@ -43,6 +45,10 @@ class Branch:
     """Its owner has to approve what is held here, before it is promised."""
     owner: OwnerSays | None = None
     """What was last heard of that."""
+    cost: Cost | None = None
+    """What its promise costs."""
+    refund: int = NOT_TOLD
+    """What a cancel has paid back."""
 
 
 @dataclass(slots=True)
@@ -68,6 +74,8 @@ class Look:
     """What was free at the last look that counted all claims of others."""
     unreached: set[str] = field(default_factory=set)
     """Sites that were gone when they were to be asked for their slots."""
+    prices: PriceLists = NOTHING_PRICED
+    """What sites have shown of their prices."""
     approval: set[str] = field(default_factory=set)
     """Resources whose owners have to approve what this user books."""
 
@@ -95,6 +103,8 @@ class ListNews:
     """The same, when the present look asked the site."""
     looked_into: dict[str, int] = field(default_factory=dict)
     """The same, of the last look that the site has answered."""
+    dear: set[tuple[str, str]] = field(default_factory=set)
+    """Resources whose lists have passed it over because of their price, and why: it was told."""
 
 
 @dataclass(slots=True)

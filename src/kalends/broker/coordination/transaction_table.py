@@ -82,9 +82,14 @@ class TransactionTable:
         return case if case is not None and case.number == op.case else None
 
     def notice(self, record: Record) -> None:
-        """Take `record` from the register: what another replica has taken over ends here."""
+        """Take `record` from the register: what another replica has taken over ends here.
+
+        It may have been read before this replica itself took over: then its attempt is older.
+        """
         case = self.cases.get(record.rid)
-        if case is not None and case.phase in OPEN_PHASES and record.owner != self._owner:
+        if case is None or case.phase not in OPEN_PHASES or record.att < case.record.att:
+            return
+        if record.owner != self._owner:
             self.drop(case, record)
 
     # The end

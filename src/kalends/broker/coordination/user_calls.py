@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
@@ -27,10 +27,15 @@ from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Conflict, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
+from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
+from kalends.core.times import format_time
 
 NO_TICKET: Final = 0
 """The ticket of a call for whose answer no caller waits."""
+
+DRAINED: Final = TIME_S_MAX
+"""The end of a drain that has none."""
 
 PRIORITY_STEP_MS: Final = 60_000
 """A request with one more point of priority stands in line as if it had come a minute earlier."""
@@ -55,37 +60,31 @@ class UserCalls:
     _: KW_ONLY
     new_rid: Callable[[Moment], str]
     open_per_user_max: int
-    draining: bool = field(init=False, default=False)
+    drained_until_s: int = field(init=False, default=0)
+    """Until then (UTC) no new request is taken."""
     """No new requests are taken."""
+    open_elsewhere: Mapping[str, int] = field(init=False, default_factory=dict)
+    """Open requests of each user at other replicas, as of the last look there."""
 
     def submit(
         self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
-        *, replaces: Record | None = None, stamp: int = 0,
+        *, replaces: Record | None = None, stamp: int = 0, source: str = "", rid: str = "",
     ) -> str:  # fmt: skip
         """Start a request (or join the one of the same key); returns its id.
 
-        `stamp` is its place among all requests where that is not by when it comes (0).
+        `stamp` is its place among all requests where that is not by when it comes (0), `source` that of its
+        script, `rid` its id where that is not a new one.
         The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
         `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
         """
         known = self.table.working_on(principal.user, key)
         if known is not None:
-            if known.record.digest != digest:
+            if not known.record.is_asked_by(digest):
                 raise key_reused(key)
             self.join(known.rid, ticket)
             return known.rid
-        if self.draining:
-            raise Unavailable(
-                "this broker accepts no new requests at present",
-                remedy="ask another replica of the broker",
-            )
-        if self.table.open_of(principal.user) >= self.open_per_user_max:
-            raise LimitExceeded(
-                f"{self.open_per_user_max} of your requests are open, the maximum",
-                remedy="wait until one of these requests is decided",
-                retry_after_s=1.0,
-            )
-        rid = self.new_rid(now)
+        self.check_may_begin(principal.user, now)
+        rid = rid or self.new_rid(now)
         record = Record(
             rid=rid,
             user=principal.user,
@@ -105,10 +104,27 @@ class UserCalls:
         case = self.table.open(record, now)
         case.tickets.append(ticket)
         # What is written is what was asked, whatever becomes of the case before it is written.
-        begin = r.Begin(copy.copy(record), self.agents.fetch_source(case))
-        self.table.write(case, begin)
+        self.table.write(case, r.Begin(copy.copy(record), source))
+        self.agents.keep_source(case, source)
         self.attempts.begin(case, now)
         return rid
+
+    def check_may_begin(self, user: str, now: Moment, count: int = 1) -> None:
+        """Raise `Unavailable` (draining) or `LimitExceeded` unless `user` may begin `count` requests."""
+        if now.wall_s < (until_s := self.drained_until_s):
+            end = "at present" if until_s == DRAINED else f"until {format_time(until_s, 'UTC')}"
+            raise Unavailable(
+                f"this broker accepts no new requests {end}",
+                remedy="ask another replica of the broker",
+            )
+        are_open = self.table.open_of(user) + self.open_elsewhere.get(user, 0)
+        if are_open + count > self.open_per_user_max:
+            raise LimitExceeded(
+                f"at most {self.open_per_user_max} of your requests may be open; {are_open} are, and this"
+                f" call would add {count}",
+                remedy="wait until one of these requests is decided",
+                retry_after_s=1.0,
+            )
 
     def _stamp(self, spec: Spec, now: Moment) -> int:
         """When it was asked for; a priority counts as having asked earlier, or later."""
@@ -149,13 +165,13 @@ class UserCalls:
 
     def cancel(
         self, record: Record, ticket: int, now: Moment, why: str = "", parts_ended_at: int = 0,
-        by: ChangeByOthers | None = None,
+        by: ChangeByOthers | None = None, reclaimed: bool = False,
     ) -> None:  # fmt: skip
         """Cancel a reservation, and say `why` in its story; answered once every site has freed its slots.
 
-        `by` says who wants that, if it is not its user. It has served its purpose where all parts of a job
-        in step have ended, at `parts_ended_at`. A job that was left to the broker, and has ended, is as it
-        was.
+        `by` says who wants that, if it is not its user; if an owner has `reclaimed` slots, it is free.
+        It has served its purpose where all parts of a job in step have ended, at `parts_ended_at`. A job that
+        was left to the broker, and has ended, is as it was.
 
         What has passed of it stays used. Raises `Conflict` unless it is reserved (or cancelled already)
         and not over, and `Unavailable` while the register's answer about it is still on its way here.
@@ -186,7 +202,8 @@ class UserCalls:
                 case.record.job = replace(case.record.job, parts_ended_at=parts_ended_at)
             case.record.owner = self.owner
             case.record.told = case.record.done
-            case.record.ended_by = by
+            case.record.cancelled_at = now.wall_s
+            case.record.ended_by, case.record.reclaimed = by, reclaimed
             body = r.encode_record(case.record)
             told = decision_notices.on_cancel(case.record)
             self.table.write(case, r.Cancel(case.rid, self.owner, body, notices=told))

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.parts import CoordinatorPart
+from kalends.broker.coordination.record.decision_record import Registered
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.trust.answer_checks import AnswerChecks
@@ -15,6 +16,7 @@ from kalends.broker.coordination.trust.credentials import Credentials, Identity
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.broker.planning.directory import Directory
+from kalends.core.intervals import Moment
 
 
 class Ground(NamedTuple):
@@ -33,6 +35,8 @@ class Ground(NamedTuple):
     jitter: Callable[[], float]
     certain: Callable[[], bool]
     owner_alive: Callable[[str], bool]
+    registered: Callable[[Registered, Moment], None]
+    """Hears of a result of the register, as if it were that of an operation of its own."""
 
 
 class Wing(Protocol):

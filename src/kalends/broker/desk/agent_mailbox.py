@@ -45,12 +45,16 @@ class AgentMailbox:
         if body.message:
             plain_data(body.message, "message")
         digest = _digest(body)
+        service = self._service
         for _ in range(TRIES_MAX):
-            record = self._records.to_end(caller, body.id)
-            if self._told(record, body.key, digest):
-                return self._records.view(record)
-            self._leave(record, body, digest)
-            await self._service.settle()
+            current = service.replica.in_use()
+            seen = await self._records.to_end(caller, body.id)
+            if self._told(seen.record, body.key, digest):
+                return self._records.view(seen)
+            word = await self._word(seen.record, body, digest)
+            service.replica.check_still(current)
+            self._leave(seen.record, word)
+            await service.settle()
         raise Unavailable(
             "the request is busy",
             remedy="try again",
@@ -66,7 +70,12 @@ class AgentMailbox:
                 return True
         return False
 
-    def _leave(self, record: Record, body: calls.TellAgent, digest: str) -> None:
+    def _leave(self, record: Record, word: ClientWord) -> None:
+        now = self._service.moment()
+        self._service.runner.asked(lambda this: this.calls.tell_agent(record, word, now))
+
+    async def _word(self, record: Record, body: calls.TellAgent, digest: str) -> ClientWord:
+        """Return the message for the agent of `record`; raises as `tell`."""
         if record.state != "open":
             raise Conflict(
                 f"it is {record.public_state}: its agent has ended",
@@ -81,15 +90,12 @@ class AgentMailbox:
                 request_id=record.reservation,
             )
         word = ClientWord(body.key, digest, body.message)
-        if body.agent:
-            # Its owner's scripts: who may see a request of others may not book with their own.
-            resolved = self._scripts.resolve(record.user, body.agent, "agent")
-            spec = msgspec.structs.replace(
-                record.spec, agent=resolved.agent, script=resolved.script
-            )
-            word = word._replace(spec=spec, source=resolved.source)
-        now = self._service.moment()
-        self._service.runner.asked(lambda this: this.calls.tell_agent(record, word, now))
+        if not body.agent:
+            return word
+        # Its owner's scripts: who may see a request of others may not book with their own.
+        resolved = await self._scripts.resolve(record.user, body.agent, "agent")
+        spec = msgspec.structs.replace(record.spec, agent=resolved.agent, script=resolved.script)
+        return word._replace(spec=spec, source=resolved.source)
 
 
 def _digest(body: calls.TellAgent) -> str:

@@ -118,7 +118,8 @@ def _in_local_time(record: Record, change: Change, infos: Mapping[str, ResourceI
 def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> Request:
     """The request of `record` as if it had been made for `wants`: the ground of further changes.
 
-    Without its agent, and with the alternative alone that was reserved: nothing is left to choose.
+    Without its agent and its windows, and with the alternative alone that was reserved: nothing is left to
+    choose.
     """
     request = record.spec.request
     return msgspec.structs.replace(
@@ -136,13 +137,18 @@ def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> 
 def _resized(alternative: Alternative, change: Change) -> Alternative:
     terms = tuple(
         msgspec.structs.replace(
-            term, units=change.units[term.resource], units_max=0, units_weight=1.0
+            term,
+            units=change.units[term.resource],
+            units_max=0,
+            units_weight=1.0,
+            windows=(),
+            preferences=(),
         )
         if term.resource in change.units
-        else term
+        else msgspec.structs.replace(term, windows=(), preferences=())
         for term in alternative.terms
     )
-    return msgspec.structs.replace(alternative, terms=terms)
+    return msgspec.structs.replace(alternative, terms=terms, windows=(), preferences=())
 
 
 def _common_start(record: Record) -> int:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
-from kalends.broker.register.notice_table import (
-    ForgetAddress,
-    KeepAddress,
-    NoticeAddress,
-    PostNotice,
-    addresses_of,
-)
+from kalends.broker.register.writes import ForgetAddress, KeepAddress, NoticeAddress, PostNotice
 from kalends.broker.service import BrokerService
 from kalends.contract.notice_calls import (
     AddNoticeAddress,
@@ -40,9 +35,8 @@ class NoticeCommands:
         self._service = service
         self._notifier = notifier
 
-    def list(self, caller: Caller, body: ListNoticeAddresses) -> NoticeAddresses:
-        user = caller.principal.user
-        found = self._service.store.read(addresses_of, user)
+    async def list(self, caller: Caller, body: ListNoticeAddresses) -> NoticeAddresses:
+        found = await self._of(caller)
         return NoticeAddresses(addresses=tuple(self._view(each) for each in found))
 
     async def add(self, caller: Caller, body: AddNoticeAddress) -> NoticeAddressView:
@@ -64,13 +58,13 @@ class NoticeCommands:
         return self._view(address, secret_text(secret) if webhook else "")
 
     async def remove(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddressView:
-        address = self._named(caller, body)
+        address = await self._named(caller, body)
         await self._service.runner.stored((ForgetAddress(address.user, address.receiver),))
         return self._view(address)
 
     async def test(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddressView:
         """Answers when the test is stored: it is sent as any other notice."""
-        address = self._named(caller, body)
+        address = await self._named(caller, body)
         self._notifier.address_of(address.user, address.receiver)
         notice = RequestNotice(
             id=f"test-{secrets.token_hex(8)}", user=address.user, occasion="test",
@@ -80,9 +74,13 @@ class NoticeCommands:
         self._service.notices.beat()
         return self._view(address)
 
-    def _named(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddress:
+    async def _of(self, caller: Caller) -> Sequence[NoticeAddress]:
+        user = caller.principal.user
+        return await self._service.replica.read(lambda store: store.addresses(user))
+
+    async def _named(self, caller: Caller, body: NoticeAddressRef) -> NoticeAddress:
         """Return the caller's address; raises `NotFound`."""
-        addresses = tuple(self._service.store.read(addresses_of, caller.principal.user))
+        addresses = await self._of(caller)
         for address in addresses:
             if body.to in (address.receiver, self._view(address).to):
                 return address

@@ -8,25 +8,19 @@ deliveries.
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from kalends.broker.register.broker_store import Result
-from kalends.broker.register.notice_table import (
-    MakeDeliveries,
-    NoticeAddress,
-    addresses_of,
-    waiting_notices,
-)
+from kalends.broker.register.contract import WaitingNotices
+from kalends.broker.register.writes import MakeDeliveries, NoticeAddress, Result
 from kalends.broker.replica.leases import Leases
 from kalends.broker.replica.replica import Incarnation, Replica
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.times import zone_named
-from kalends.notices.delivery import Delivery
-from kalends.notices.delivery_table import DeliveriesDone, stored_deliveries
+from kalends.notices.delivery import DeliveriesDone, Delivery
 from kalends.notices.notifier import Notifier
 from kalends.notices.request_notice import Bundler, RequestNotice, request_delivery
 from kalends.serving.configuration import BrokerNotices
@@ -57,10 +51,14 @@ class NoticeDelivery:
     ) -> None:
         self._replica = replica
         self._leases = leases
+        self._logger = logger
         self._delivering: Incarnation | None = None
         """The incarnation in which this replica delivers."""
         self._making = False
         """What was looked at is being made into deliveries."""
+        self._looking: asyncio.Task[None] | None = None
+        self._again = False
+        """What the present look may have missed is looked for after it."""
         self._closed = False
         self._bundler = Bundler(rules.minute_max if rules is not None else 1)
         self.notifier = Notifier(
@@ -74,21 +72,46 @@ class NoticeDelivery:
         if current is None or self._closed or not self._is_mine(current):
             self.end_life()
             return
-        # What cannot be read now is looked for at the next beat.
-        with contextlib.suppress(Unavailable):
-            self._deliver(current)
+        self._again = True
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look(current))
 
-    def _deliver(self, current: Incarnation) -> None:
+    async def _look(self, current: Incarnation) -> None:
+        """Make deliveries; if the store cannot be read now, the next beat tries again."""
+        try:
+            while self._again:
+                self._again = False
+                await self._deliver(current)
+        except Unavailable:
+            pass
+        except Exception as error:
+            # The boundary of one look: whatever it met, the next beat looks again.
+            self._logger.error("notices_not_looked_for", exc_info=error)
+        # Whoever has cancelled this has no look under way any more, or another one.
+        self._looking = None
+
+    async def _deliver(self, current: Incarnation) -> None:
         if self._delivering is not current:
-            self.end_life()
-            deliveries = current.store.read(stored_deliveries)
+            self._stop_delivering()
+            # What an earlier time of delivering has made is there when it is read.
+            await current.store.writer.run(())
+            deliveries = await current.store.deliveries()
+            self._replica.check_still(current)
             self._delivering = current
             self.notifier.begin_life(*deliveries, partial(self._forget, current))
         if self.notifier.has_room and not self._making:
-            self._make_deliveries(current)
+            waiting = await current.store.waiting_notices(self._bundler.at_once_max, LOOKED_AT_MAX)
+            self._replica.check_still(current)
+            self._make_deliveries(current, waiting)
 
     def end_life(self) -> None:
         """The store cannot be used, or another replica delivers."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+        self._stop_delivering()
+
+    def _stop_delivering(self) -> None:
         if self._delivering is not None:
             self._delivering = None
             self._making = False
@@ -96,23 +119,23 @@ class NoticeDelivery:
 
     async def close(self) -> None:
         self._closed = True
-        self._delivering = None
+        self.end_life()
         await self.notifier.close()
 
     def _is_mine(self, current: Incarnation) -> bool:
         me = current.coordinator.identity.owner
-        certain = current.recognition.is_certain(self._replica.moment().monotonic_ms)
-        return certain and me == min(self._leases.all_alive(), default=me)
+        listened = current.recognition.has_listened(self._replica.moment().monotonic_ms)
+        return listened and me == min(self._leases.all_alive(), default=me)
 
-    def _make_deliveries(self, current: Incarnation) -> None:
-        waiting = current.store.read(waiting_notices, self._bundler.at_once_max, LOOKED_AT_MAX)
+    def _make_deliveries(self, current: Incarnation, waiting: WaitingNotices) -> None:
         for number in waiting.unreadable:
             self.notifier.lose(str(number), "its record in the store cannot be read")
         deliveries: list[Delivery] = []
         numbers = list(waiting.unreadable)
         for bundle in self._bundler.bundles(waiting.notices, self._now_s()):
             numbers += bundle
-            deliveries += self._deliveries(current, [waiting.notices[number] for number in bundle])
+            notices = [waiting.notices[number] for number in bundle]
+            deliveries += self._deliveries(notices, waiting.addresses[notices[0].user])
         if not numbers:
             return
         self._making = True
@@ -120,10 +143,12 @@ class NoticeDelivery:
         made = partial(self._made, current, deliveries)
         current.store.writer.submit((write,), made, self._replica.fail)
 
-    def _deliveries(self, current: Incarnation, notices: Sequence[RequestNotice]) -> list[Delivery]:
+    def _deliveries(
+        self, notices: Sequence[RequestNotice], addresses: Sequence[NoticeAddress]
+    ) -> list[Delivery]:
         """Return a delivery to each address of the user, or to the one address that a notice names."""
         deliveries = []
-        for address in current.store.read(addresses_of, notices[0].user):
+        for address in addresses:
             told = [
                 each for each in notices if each.occasion != "test" or each.to == address.receiver
             ]
@@ -156,12 +181,12 @@ class NoticeDelivery:
             done = DeliveriesDone(tuple(ids))
             incarnation.store.writer.submit((done,), lambda results: None, self._replica.fail)
 
-    def _address_of(self, delivery: Delivery) -> NoticeAddress | None:
-        """Return the address of its user that a delivery is for; None where it was removed."""
-        current = self._delivering
-        if current is None:
-            return None
-        for address in current.store.read(addresses_of, delivery.user):
+    async def _address_of(self, delivery: Delivery) -> NoticeAddress | None:
+        """Return the address of its user that a delivery is for; None where it was removed.
+
+        Raises `Unavailable`.
+        """
+        for address in await self._replica.read(lambda store: store.addresses(delivery.user)):
             try:
                 if self.notifier.address_of(address.user, address.receiver) == delivery.to:
                     return address
@@ -169,11 +194,11 @@ class NoticeDelivery:
                 continue
         return None
 
-    def _wanted(self, delivery: Delivery) -> bool:
-        return self._address_of(delivery) is not None
+    async def _wanted(self, delivery: Delivery) -> bool:
+        return await self._address_of(delivery) is not None
 
-    def _secret_of(self, delivery: Delivery) -> bytes | None:
-        address = self._address_of(delivery)
+    async def _secret_of(self, delivery: Delivery) -> bytes | None:
+        address = await self._address_of(delivery)
         return address.secret if address is not None and address.secret else None
 
     def _now_s(self) -> int:

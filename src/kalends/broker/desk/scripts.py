@@ -7,13 +7,14 @@ checked where it would run: in the sandbox.
 from __future__ import annotations
 
 import difflib
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple
 
 from kalends.agents import ready
+from kalends.agents.language.vocabulary import ENTRIES
 from kalends.broker.desk.script_checks import ScriptChecks, accepted
-from kalends.broker.register import script_table
-from kalends.broker.register.broker_store import ForgetScript, KeepScript
-from kalends.broker.register.script_table import Named
+from kalends.broker.register.contract import Script
+from kalends.broker.register.writes import ForgetScript, KeepScript, Named
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
@@ -63,77 +64,77 @@ class Scripts:
             )
         return _view(kept[0])
 
-    def list(self, caller: Caller, body: calls.ListAgents) -> calls.Agents:
-        found = self._service.store.read(script_table.names, caller.principal.user)
+    async def list(self, caller: Caller, body: calls.ListAgents) -> calls.Agents:
+        found = await self._own(caller.principal.user)
         return calls.Agents(agents=tuple(_view(each) for each in found))
 
-    def show(self, caller: Caller, body: calls.AgentRef) -> calls.AgentView:
-        store = self._service.store
-        found = store.read(script_table.find, caller.principal.user, body.name)
+    async def show(self, caller: Caller, body: calls.AgentRef) -> calls.AgentView:
+        found = await self._found(caller.principal.user, body.name)
         if found is None:
-            raise self._not_found(caller.principal.user, body.name)
-        return _view(found, store.read(script_table.source_of, found.script))
+            raise await self._not_found(caller.principal.user, body.name)
+        return _view(found.named, found.source)
 
     async def delete(self, caller: Caller, body: calls.AgentRef) -> calls.AgentView:
         """By a hash: every name of it. A script deleted long ago gives the same answer."""
         user = caller.principal.user
         (deleted,) = await self._service.runner.stored((ForgetScript(user, body.name),))
         if not isinstance(deleted, tuple) or not deleted:
-            raise self._not_found(user, body.name)
+            raise await self._not_found(user, body.name)
         return _view(deleted[0])
 
     # For those who book
 
-    def resolve(self, user: str, agent: str, where: str) -> Resolved:
+    async def resolve(self, user: str, agent: str, where: str) -> Resolved:
         """The script that `user` means by `agent`; raises `InvalidInput` when there is none."""
         if agent.startswith(READY):
             name = agent.removeprefix(READY)
             if name not in ready.names():
-                raise self._unknown(user, agent, where)
+                raise await self._unknown(user, agent, where)
             source = ready.source(name)
-            self._service.remember_source(script_hash(source), source)
             return Resolved(agent, script_hash(source), source)
-        store = self._service.store
-        found = store.read(script_table.find, user, agent)
-        source = store.read(script_table.source_of, found.script) if found is not None else ""
-        if found is None or not source:
-            raise self._unknown(user, agent, where)
-        if "choose" not in found.functions:
+        found = await self._found(user, agent)
+        if found is None or not found.source:
+            raise await self._unknown(user, agent, where)
+        if "choose" not in found.named.functions:
             raise InvalidInput(
                 f"the script {agent!r} does not define choose(view, request)",
                 where=where,
                 remedy="upload it with that function, or name another script",
             )
-        self._service.remember_source(found.script, source)
-        return Resolved(agent, found.script, source)
+        return Resolved(agent, found.named.script, found.source)
 
-    async def check_pick(self, user: str, source: str) -> None:
-        """Raise `InvalidInput` unless this script may run, and says how it orders bids."""
+    async def check_order(self, user: str, source: str, where: Literal["pick", "rank"]) -> None:
+        """Raise `InvalidInput` unless this script may run, and orders bids, or a site's schedules."""
         _size_bytes(source)
         try:
             checked = accepted(await self._checks.check(source, user))
         except KalendsError as error:
-            error.where = "pick"
+            error.where = where
             raise
-        if "pick" not in checked.functions:
+        if where not in checked.functions:
+            ordered = "machines of bids" if where == "pick" else "ways of schedules"
             raise InvalidInput(
-                "the script does not define pick(bids)",
-                where="pick",
-                remedy="define it to return the machines of bids in the order of your choice",
+                f"the script does not define {where}({', '.join(ENTRIES[where])})",
+                where=where,
+                remedy=f"define it to return the {ordered} in the order of your choice",
             )
 
-    def _unknown(self, user: str, agent: str, where: str) -> InvalidInput:
-        return InvalidInput(
-            f"you have no script {agent!r}", where=where, remedy=self._suggestion(user, agent)
-        )
+    async def _own(self, user: str) -> Sequence[Named]:
+        return await self._service.replica.read(lambda store: store.scripts(user))
 
-    def _not_found(self, user: str, name: str) -> NotFound:
-        return NotFound(
-            f"you have no script {name!r}", where="name", remedy=self._suggestion(user, name)
-        )
+    async def _found(self, user: str, reference: str) -> Script | None:
+        return await self._service.replica.read(lambda store: store.script(user, reference))
 
-    def _suggestion(self, user: str, name: str) -> str:
-        own = [each.name for each in self._service.store.read(script_table.names, user)]
+    async def _unknown(self, user: str, agent: str, where: str) -> InvalidInput:
+        remedy = await self._suggestion(user, agent)
+        return InvalidInput(f"you have no script {agent!r}", where=where, remedy=remedy)
+
+    async def _not_found(self, user: str, name: str) -> NotFound:
+        remedy = await self._suggestion(user, name)
+        return NotFound(f"you have no script {name!r}", where="name", remedy=remedy)
+
+    async def _suggestion(self, user: str, name: str) -> str:
+        own = [each.name for each in await self._own(user)]
         known = [*own, *(READY + each for each in ready.names())]
         near = difflib.get_close_matches(name, known, n=3) or difflib.get_close_matches(
             READY + name, known, n=3, cutoff=0.8

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
-from kalends.broker.coordination.record.decision_record import Placement, Record, Spec
+from kalends.broker.coordination.record.decision_record import Placement, Spec
 from kalends.broker.coordination.record.views import text_of_job
-from kalends.broker.desk.request_commands import RequestCommands, deadline_s, digest_of
+from kalends.broker.desk.request_commands import NewRequest, RequestCommands, deadline_s, digest_of
 from kalends.broker.desk.request_queries import Records, check_own
 from kalends.broker.desk.scripts import Scripts
 from kalends.broker.jobs.parts.places_elsewhere import check_may_leave, elsewhere
@@ -54,7 +54,7 @@ class JobCommands:
                 where="job.machine",
                 remedy="leave it out, or submit the job to that machine's site",
             )
-        check_implementations(job, body.implementations)
+        check_implementations(job, body.implementations, body.rank)
         if len(_ENCODER.encode((job, body.implementations))) > limits.PLACED_JOB_BYTES_MAX:
             raise InvalidInput(
                 f"script, arguments and environment of more than {limits.PLACED_JOB_BYTES_MAX} bytes",
@@ -62,13 +62,19 @@ class JobCommands:
                 remedy="keep them in a file on the machines, or name a machine",
             )
         self._service.directory.check_homes(body.homes)
-        wishes = (body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick)
+        self._service.directory.check_homes((each.site for each in body.data), "data")
+        wishes = (
+            body.on, body.end_by, body.prefer, body.homes, body.implementations, body.pick,
+            *filter(None, (body.rank, body.data)),
+        )  # fmt: skip
         named = tuple(name for name in ("redundant", "by_limits") if getattr(body, name))
         digest = digest_of("place", msgspec.to_builtins(job), *wishes, *named)
 
-        async def asked() -> tuple[Spec, None]:
+        async def asked() -> NewRequest:
             if body.pick:
-                await self._scripts.check_pick(caller.principal.user, body.pick)
+                await self._scripts.check_order(caller.principal.user, body.pick, "pick")
+            if body.rank:
+                await self._scripts.check_order(caller.principal.user, body.rank, "rank")
             now_s = self._service.moment().wall_s
             # How long an implementation runs, hangs on the machine.
             shortest_s = 1 if body.implementations else job.limit_s
@@ -87,10 +93,11 @@ class JobCommands:
             text = text_of_job(term, [each.name for each in body.implementations])
             spec = Spec(
                 request=request, text=text, what=Placement(job=job, prefer=body.prefer, homes=body.homes,
-                implementations=body.implementations, pick=body.pick, redundant=body.redundant,
-                by_limits=body.by_limits),
+                implementations=body.implementations, pick=body.pick, rank=body.rank,
+                data=body.data,
+                redundant=body.redundant, by_limits=body.by_limits),
             )  # fmt: skip
-            return spec, None
+            return NewRequest(spec)
 
         return await self._commands.decided(caller, body.key, digest, until_s, asked)
 
@@ -102,11 +109,11 @@ class JobCommands:
         Raises why it stays where it is.
         """
 
-        async def moved() -> tuple[Spec, Record]:
-            old = self._records.of(caller, body.id)
+        async def moved() -> NewRequest:
+            old = (await self._records.of(caller, body.id)).record
             check_own(old, caller)
             check_may_leave(old)
-            return elsewhere(old), old
+            return NewRequest(elsewhere(old), replaces=old)
 
         digest, until_s = digest_of("place elsewhere", body.id), deadline_s(body.wait_ms)
         view = await self._commands.decided(caller, body.key, digest, until_s, moved)

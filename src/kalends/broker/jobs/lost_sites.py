@@ -10,12 +10,14 @@ started, too: it may still run at the lost site, which ends it when it is back. 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.jobs.parts.places_elsewhere import SILENT, submit_elsewhere
 from kalends.broker.planning.directory import Directory
-from kalends.broker.register import job_starts
+from kalends.broker.register.contract import Stranded
 from kalends.broker.replica.replica import Incarnation
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
@@ -64,18 +66,37 @@ class LostSites:
         since = self._away_since_ms.items()
         return [name for name, ms in since if now.monotonic_ms - ms >= self._lost_ms]
 
-    def move_jobs(self, current: Incarnation, now: Moment) -> None:
-        """Ask for other places for jobs whose sites are all lost, and at sites that are back."""
+    async def look(self, current: Incarnation, now: Moment) -> Callable[[Moment], None]:
+        """Find jobs whose sites are all lost, and those that wait for sites which are back.
+
+        Returns what asks for other places for them. Until that is done, nothing has changed.
+        """
         lost = self.lost(now)
-        back, self._lost = self._lost.difference(lost), set(lost)
-        for site in sorted(back):
-            for record in current.store.read(job_starts.left, site, SILENT, MOVED_MAX):
+        waiting = [
+            (site, await current.store.left(site, SILENT, MOVED_MAX))
+            for site in sorted(self._lost.difference(lost))
+        ]
+        stranded: Sequence[Stranded] = ()
+        if lost:
+            resting = [rid for rid, each in self._rests.items() if each.until_ms > now.monotonic_ms]
+            stranded = await current.store.stranded(lost, resting, MOVED_MAX)
+        return partial(self._move_jobs, current, lost, waiting, stranded)
+
+    def _move_jobs(
+        self,
+        current: Incarnation,
+        lost: Sequence[str],
+        waiting: Sequence[tuple[str, Sequence[Record]]],
+        stranded: Sequence[Stranded],
+        now: Moment,
+    ) -> None:
+        self._lost = set(lost)
+        for site, records in waiting:
+            for record in records:
                 self._go_back(current, record, site, now)
         if not lost:
             self._rests.clear()
-            return
-        resting = {rid for rid, each in self._rests.items() if each.until_ms > now.monotonic_ms}
-        for record, number in current.store.read(job_starts.stranded, lost, resting, MOVED_MAX):
+        for record, number in stranded:
             before = self._rests.get(record.rid)
             for_ms = min(before.for_ms * 2, AGAIN_MS_MAX) if before is not None else AGAIN_MS
             self._rests[record.rid] = _Rest(now.monotonic_ms + for_ms, for_ms)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import aiohttp
 
 from kalends.broker.jobs.parts.site_managers import Referral
 from kalends.contract import codec
 from kalends.contract import messages as m
-from kalends.contract.agreement import HeardVersions
-from kalends.contract.paths import REFER_PATH
+from kalends.contract.agreement import HeardVersions, since_of
+from kalends.contract.paths import REFER_PATH, SPLIT_PATH
 from kalends.contract.versions import ServerVersion
 from kalends.core.errors import KalendsError
 from kalends.core.features import Feature
 from kalends.rim.proxies import proxy_url
 from kalends.serving.auth.peer_auth import Proof
 from kalends.serving.logs import Logger
+
+T = TypeVar("T", m.Referred, m.Splits)
 
 REFER_S_MAX: Final = 5.0
 ANSWER_BYTES_MAX: Final = 512 * 1024
@@ -39,7 +41,7 @@ class ManagerCalls:
         version: ServerVersion,
         logger: Logger,
     ) -> None:
-        self._urls = {name: url.rstrip("/") + REFER_PATH for name, url in urls.items()}
+        self._urls = {name: url.rstrip("/") for name, url in urls.items()}
         self._proofs = {name: proofs(name) for name in urls}
         self._trust = trust
         self._versions = HeardVersions(version)
@@ -51,20 +53,32 @@ class ManagerCalls:
 
     async def refer(self, referral: Referral) -> tuple[str, ...] | None:
         """Return the ways to the members to ask; None when the manager gives no answer."""
-        try:
-            answer = await self._post(referral.virtual, referral.question)
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KalendsError) as error:
-            self._logger.info("manager_silent", site=referral.virtual, reason=repr(error))
-            return None
         question = referral.question
+        answer = await self._asked(referral.virtual, REFER_PATH, question, m.Referred)
         about = answer is not None and (answer.rid, answer.att) == (question.rid, question.att)
         return answer.ways if answer is not None and about else None
 
-    async def _post(self, virtual: str, question: m.Refer) -> m.Referred | None:
+    async def split(self, virtual: str, question: m.Split) -> m.Splits | None:
+        """Return the splits of a job; None without an answer, e.g. of an older manager."""
+        return await self._asked(virtual, SPLIT_PATH, question, m.Splits)
+
+    async def _asked(
+        self, virtual: str, path: str, question: m.Refer | m.Split, answer: type[T]
+    ) -> T | None:
+        try:
+            return await self._post(virtual, path, question, answer)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KalendsError) as error:
+            self._logger.info("manager_silent", site=virtual, reason=repr(error))
+            return None
+
+    async def _post(
+        self, virtual: str, path: str, question: m.Refer | m.Split, answer: type[T]
+    ) -> T | None:
         if self._http is None:
             return None
-        proof, url = self._proofs[virtual], self._urls[virtual]
-        said = self._versions.fitted(url, question)
+        proof, url = self._proofs[virtual], self._urls[virtual] + path
+        # An older manager has no such path for what is new as a whole, and says so.
+        said = question if since_of(type(question)) else self._versions.fitted(url, question)
         if isinstance(said, Feature):
             self._logger.info("manager_is_older", site=virtual, lacks=said.name)
             return None
@@ -92,4 +106,4 @@ class ManagerCalls:
             async for chunk in response.content.iter_any():
                 body += chunk
                 codec.check_size(body, ANSWER_BYTES_MAX)
-        return codec.decode_msgpack(body, m.Referred, bytes_max=ANSWER_BYTES_MAX)
+        return codec.decode_msgpack(body, answer, bytes_max=ANSWER_BYTES_MAX)

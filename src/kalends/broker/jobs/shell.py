@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -14,10 +14,10 @@ from kalends.broker.jobs.lost_sites import LostSites
 from kalends.broker.jobs.parts.site_managers import Referral
 from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
-from kalends.broker.register import job_starts
-from kalends.broker.register.broker_store import BrokerStore
+from kalends.broker.register.contract import Register
 from kalends.broker.replica.replica import Incarnation
 from kalends.core.intervals import Moment
+from kalends.core.transport import Rates
 from kalends.federation.bid_tally import BidTally
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
@@ -40,39 +40,48 @@ class JobShell:
         directory: Directory,
         *,
         bid_ms_max: int,
+        rates: Rates,
         lost_ms: int,
         run_script: Callable[[ScriptRun], Awaitable[RunOutcome]],
         refer: Callable[[Referral], Awaitable[tuple[str, ...] | None]],
         logger: Logger,
     ) -> None:
-        self._bid_ms_max = bid_ms_max
+        self._bid_ms_max, self._rates = bid_ms_max, rates
         self._lost_sites = LostSites(directory, lost_ms, logger)
         self.carriers: Carriers = {ScriptRun: run_script, Referral: refer}
 
     def machine(self, ground: Ground) -> JobParts:
-        return JobParts(ground, bid_ms_max=self._bid_ms_max, lost=self._lost_sites.lost)
+        return JobParts(
+            ground, bid_ms_max=self._bid_ms_max, rates=self._rates, lost=self._lost_sites.lost
+        )
 
-    def begun(self, coordinator: Coordinator, store: BrokerStore) -> None:
+    async def begun(self, coordinator: Coordinator, store: Register) -> None:
         """An incarnation begins: learn from the last jobs."""
-        newest = store.read(job_starts.newest_ends, ENDS_RECALLED)
+        newest = await store.ends(ENDS_RECALLED)
         coordinator.wing(JobParts).ends.recall(newest, ENDS_RECALLED)
 
-    def beat(self, current: Incarnation, now: Moment) -> None:
-        self._lost_sites.move_jobs(current, now)
+    async def beat(self, current: Incarnation, now: Moment) -> Callable[[Moment], None]:
+        return await self._lost_sites.look(current, now)
 
 
-def watch_bids(metrics: Metrics, sites: Iterable[str], tally: Callable[[], BidTally]) -> None:
-    """Show how sites answer the questions for bids, as `tally` has it whenever the metrics are read."""
+def watch_bids(metrics: Metrics, tally: Callable[[], BidTally]) -> Callable[[str], None]:
+    """Return a function that shows how a site answers the questions for bids.
+
+    The metrics are as `tally` has them whenever they are read.
+    """
     bids = metrics.gauge(
         "kalends_bids", "Answers to questions for bids, since the start.", ("site", "outcome")
     )
     refused = metrics.gauge(
         "kalends_bids_refused", "Questions for bids that were refused.", ("site",)
     )
-    for site in sites:
+
+    def watch(site: str) -> None:
         for outcome in OUTCOMES:
             bids.labels(site, outcome).set_function(partial(_bids, tally, site, outcome))
         refused.labels(site).set_function(partial(_refused, tally, site))
+
+    return watch
 
 
 def _bids(tally: Callable[[], BidTally], site: str, outcome: str) -> float:

@@ -43,7 +43,6 @@ from kalends.broker.planning.weights import (
     ScoredStart,
     attribute_worths,
     joined,
-    time_levels,
 )
 from kalends.broker.planning.worth_bounds import CompetingPicks, PickOffers, clusters
 from kalends.core.progressions import Beat
@@ -66,6 +65,7 @@ class BestFirstSearch:
         window: Range,
         infos: Infos,
         free: Free,
+        times_worth: Sequence[Level],
         catalogue: Catalogue,
         scale: Scale,
         calendars: FreeArrays,
@@ -76,7 +76,7 @@ class BestFirstSearch:
         self._request, self._beat, self._window = request, beat, window
         self._infos, self._free, self._scale, self._calendars = infos, free, scale, calendars
         self._alternative = request.alternatives[number]
-        self._times_worth = time_levels(request.preferences, scale, *window)
+        self._times_worth = times_worth
         work.spend(sum(len(p.names) * (5 + 3 * len(self._term(p).preferred)) for p in demand.picks))
         self._attributes = {
             pick.number: attribute_worths(self._term(pick), pick.names, catalogue, scale)
@@ -84,7 +84,7 @@ class BestFirstSearch:
         }
         self.bound = self._greatest()
         self._excluded: list[Range] = []
-        self._frontier: _Frontier | None = None
+        self._frontier: Frontier | None = None
         """Built when it is first asked for: most alternatives turn out not to matter."""
 
     @property
@@ -118,7 +118,7 @@ class BestFirstSearch:
             total += sum(sorted(self._attributes[pick.number], reverse=True)[: pick.wanted])
         return total
 
-    def _built(self) -> _Frontier:
+    def _built(self) -> Frontier:
         offers = [self._offers(pick) for pick in self.demand.picks]
         ground = self._ground()
         beats = {beat for each in offers for beat in each.beats}
@@ -130,10 +130,19 @@ class BestFirstSearch:
         dtype: npt.DTypeLike = np.int64 if size < _SAFE else object
         offers = [each._replace(worths=each.worths.astype(dtype)) for each in offers]
         joint = joint_beats(*self._window, self._beat, beats)
-        frontier = _Frontier(ground, clusters(offers, self._work), joint, dtype, self._work)
+        frontier = self._frontier_of(ground, clusters(offers, self._work), joint, dtype)
         for first, last in self._excluded:
             frontier.exclude(first, last)
         return frontier
+
+    def _frontier_of(
+        self,
+        ground: Sequence[Level],
+        of_picks: Sequence[CompetingPicks],
+        joint: Collection[Beat],
+        dtype: npt.DTypeLike,
+    ) -> Frontier:
+        return Frontier(ground, of_picks, joint, dtype, self._work)
 
     def _ground(self) -> list[Level]:
         """Return the starts that suit the named resources, and their worth without the picks."""
@@ -169,7 +178,7 @@ class BestFirstSearch:
         return PickOffers(pick, beats, pieces, of_name[pieces.owner] + of_amount)
 
 
-class _Frontier:
+class Frontier:
     """The starts that need to be tried, in order, each with a bound on its worth."""
 
     def __init__(
@@ -218,7 +227,11 @@ class _Frontier:
             self._work.spend(len(firsts))
             times = next_on(beat, firsts)
             found.append(distinct(times[times <= lasts]))
-        times = np.setdiff1d(np.concatenate(found), self._times)
+        self._merge(np.concatenate(found))
+
+    def _merge(self, times: Times) -> None:
+        """Add those of `times` that may suit, with bounds on their worth."""
+        times = np.setdiff1d(times, self._times)
         times = times[self._ground_at(times) >= 0]
         for first, last in self._excluded:
             times = times[(times < first) | (times > last)]

@@ -9,7 +9,7 @@ directly or in a chain, share none, and none picks a resource that is named for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import NamedTuple
 
 from kalends.broker.planning.search_budget import Work
@@ -18,10 +18,19 @@ from kalends.broker.planning.sweep import PickCandidate, PickRanges
 from kalends.core import limits
 from kalends.core.attributes import Described, described, matches
 from kalends.core.grains import grain_of
+from kalends.core.intervals import align_up
+from kalends.core.permitted_starts import permitted_starts
 from kalends.core.progressions import Beat, joint
-from kalends.core.requests import Attribute, Request, Term, span_of, term_interval
+from kalends.core.requests import (
+    Attribute,
+    Request,
+    Term,
+    has_windows,
+    span_of,
+    term_interval,
+)
 from kalends.core.resources import ResourceInfo
-from kalends.core.spans import Range, Stage, Step, beat_of, intersection
+from kalends.core.spans import Range, Stage, Step, beat_of, in_all
 
 Infos = Mapping[str, ResourceInfo]
 Free = Mapping[str, Sequence[Step]]
@@ -56,10 +65,17 @@ class Catalogue:
         return frozenset.intersection(*(self.having(each) for each in term.attributes))
 
     def serving(self, term: Term) -> list[str]:
-        """Return the resources that an attribute term could pick, in order of name."""
+        """Return the resources that an attribute term could pick, in order of name.
+
+        What comes only together with others has to be named.
+        """
         names = self.meeting(term)
         self._work.spend(10 * len(names))
-        return sorted(name for name in names if self._infos[name].capacity >= term.units)
+        return sorted(
+            name
+            for name in names
+            if self._infos[name].capacity >= term.units and not self._infos[name].companions
+        )
 
     @cached_property
     def _described(self) -> dict[str, Described]:
@@ -83,11 +99,15 @@ class Pick(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What must be free at once; `beat` is None when the named stages have no common grain."""
+    """What must be free at once; `beat` is None when the named stages have no common grain.
+
+    `permitted` are the starts that the user's own windows leave; None: all.
+    """
 
     named: dict[str, list[Stage]]
     picks: list[Pick]
     beat: Beat | None
+    permitted: Sequence[Range] | None = None
 
 
 def demand_of(
@@ -103,6 +123,9 @@ def demand_of(
             named.setdefault(term.resource, []).append(stage)
         else:
             asked.append((place, stage))
+    for name, stages in named.items():
+        if len(stages) > 1 and name in infos and infos[name].gap_s:
+            stages += _between(stages, infos[name])
     names = candidates(request, infos, number, catalogue) if asked else {}
     picks = []
     group, end_s = -1, 0
@@ -120,6 +143,37 @@ def demand_of(
         )
         picks.append(Pick(place, stage, group, terms[place].count, allowed))
     return Demand(named, picks, named_beat(named, infos))
+
+
+def _between(stages: Sequence[Stage], info: ResourceInfo) -> list[Stage]:
+    """Return the owner's buffers after `stages` of one resource, as far as others of them reach into these.
+
+    What is shown as free has room for a buffer already, but for one.
+    """
+    return [
+        Stage(other.offset_s, align_up(until - other.offset_s, info.grain_s), one.units)
+        for one in stages
+        for other in stages
+        if one.end_s <= other.offset_s < (until := min(one.end_s + info.gap_s, other.end_s))
+    ]
+
+
+def within_windows(
+    demand: Demand, request: Request, number: int, free: Free, work: Work | None = None
+) -> Demand:
+    """Return `demand` with the starts that the windows of alternative `number` permit within `free`."""
+    if not has_windows(request.alternatives[number]):
+        return demand
+    begin, end = shown_in(request, free)
+    spend = (work or Work()).spend
+    return demand._replace(permitted=permitted_starts(request, number, begin, end, spend))
+
+
+def shown_in(request: Request, free: Free) -> tuple[int, int]:
+    """Return the part of the request's window in which anything is free: windows recur for ever."""
+    begin = min((steps[0][0] for steps in free.values() if steps), default=0)
+    end = max((steps[-1][1] for steps in free.values() if steps), default=0)
+    return max(begin, request.not_before), min(end, request.not_after or limits.TIME_S_MAX)
 
 
 def candidates(
@@ -146,16 +200,14 @@ def named_beat(named: Mapping[str, Sequence[Stage]], infos: Infos) -> Beat | Non
 
 
 def named_ranges(demand: Demand, free: Free, first: int, last: int) -> Iterator[Range]:
-    """Return the starts at which all named resources have their units, whatever the grains."""
-    return reduce(
-        intersection,
-        (
-            ranges(free.get(name, ()), stage, first, last)
-            for name, stages in demand.named.items()
-            for stage in added(stages)
-        ),
-        iter([(first, last)]),
+    """Return the permitted starts at which all named resources have their units, whatever the grains."""
+    permitted = [(first, last)] if demand.permitted is None else demand.permitted
+    of_stages = (
+        ranges(free.get(name, ()), stage, first, last)
+        for name, stages in demand.named.items()
+        for stage in added(stages)
     )
+    return in_all([[(first, last)], permitted, *of_stages])
 
 
 def picking_of(

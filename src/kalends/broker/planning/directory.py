@@ -14,11 +14,12 @@ from kalends.core.errors import NotFound
 from kalends.core.features import FEATURES, Feature
 from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
+from kalends.rim.web_addresses import addresses_in
 
 
 @dataclass(slots=True)
 class SiteEntry:
-    """A site: its `url` for peers, the `epoch` that counts its starts, its `near` sites.
+    """A site: its `url`, or several with commas, the `epoch` that counts its starts, its `near` sites.
 
     `virtual` is the virtual site that it is reached by, and `way` the names from there; "": by none.
     """
@@ -32,6 +33,10 @@ class SiteEntry:
     detail: str = "not connected yet"
     unusable: bool = False
     """It is not connected for a reason that does not pass: somebody has to mend it."""
+    cut_off: bool = False
+    """It is not connected because of this broker: whether it is well is not known."""
+    leaving: bool = False
+    """Nothing more is booked there."""
     near: tuple[str, ...] = ()
     behind_ms: int = 0
     """How far its wall clock was behind ours when it last said what that shows."""
@@ -52,12 +57,14 @@ class SiteEntry:
         return (self.virtual, *self.way.split("/")[:-1]) if self.virtual else ()
 
 
+LEAVING: Final = "it is leaving this broker: nothing more can be booked there"
+
 MACHINES_MAX: Final = 256
 """Machines of one site that are looked at for each job, the first by name: a site may tell of thousands."""
 
 
 class Directory:
-    """Sites and resources by name; sites are configured, resources come with each Hello."""
+    """Sites and resources by name; sites are the broker's, resources come with each Hello."""
 
     def __init__(
         self, sites: dict[str, str], members: Mapping[str, tuple[str, str]] | None = None
@@ -67,11 +74,32 @@ class Directory:
         self.sites = {
             name: SiteEntry(name, url, *reached.get(name, ("", ""))) for name, url in sites.items()
         }
+        self.peer_urls = {name: addresses_in(url)[0] for name, url in sites.items()}
+        """Where peers reach each site: at the address at which it was connected last."""
         self.virtual = tuple(dict.fromkeys(virtual for virtual, _ in reached.values()))
         """The virtual sites that some are reached by."""
         self.resources: dict[str, ResourceInfo] = {}
         self.machines: dict[str, tuple[ResourceInfo, ...]] = {}
         """The resources of each site that take jobs, by name; no more than `MACHINES_MAX` of one site."""
+
+    def add(self, name: str, url: str, *, leaving: bool) -> None:
+        """Take in a site that is reached straight, or the changed way to one."""
+        entry = self.sites.setdefault(name, SiteEntry(name, url))
+        entry.url, entry.leaving = url, leaving
+        self.peer_urls[name] = addresses_in(url)[0]
+        if leaving:
+            self._drop_resources(name)
+
+    def remove(self, site: str) -> None:
+        """Forget a site at which nothing is booked any more."""
+        self.sites.pop(site, None)
+        self.peer_urls.pop(site, None)
+        self._drop_resources(site)
+
+    def _drop_resources(self, site: str) -> None:
+        for name in [name for name in self.resources if name.startswith(f"{site}/")]:
+            del self.resources[name]
+        self.machines.pop(site, None)
 
     def greet(self, hello: Hello) -> None:
         """Record the resources of a connected site; leave out those outside its own name.
@@ -80,11 +108,13 @@ class Directory:
         """
         entry = self.sites[hello.site]
         entry.up, entry.epoch, entry.detail, entry.near = True, hello.epoch, "", hello.near
-        entry.unusable = False
+        entry.unusable = entry.cut_off = False
         entry.vote_ms = hello.vote_ms
         prefix = f"{hello.site}/"
-        for name in [name for name in self.resources if name.startswith(prefix)]:
-            del self.resources[name]
+        self._drop_resources(hello.site)
+        if entry.leaving:
+            entry.detail = LEAVING
+            return
         self.resources.update(
             {
                 info.name: replace(info, through=entry.through)
@@ -96,8 +126,15 @@ class Directory:
         by_name = sorted((each for each in machines if each.queue), key=lambda each: each.name)
         self.machines[hello.site] = tuple(by_name[:MACHINES_MAX])
 
-    def lose(self, site: str, detail: str, *, unusable: bool = False) -> None:
+    def lose(self, site: str, detail: str, *, unusable: bool = False, ours: bool = False) -> None:
+        """Take note that `site` is not connected; if `ours`, because of this broker.
+
+        One that was lost before that stays lost, for its own reason.
+        """
         entry = self.sites[site]
+        if ours and not entry.up:
+            return
+        entry.cut_off = ours
         entry.up, entry.detail, entry.unusable = False, detail, unusable
 
     def hear_clock(self, site: str, wall_ms: int, now: Moment) -> None:
@@ -120,13 +157,17 @@ class Directory:
         entry = self.sites.get(site)
         return entry is not None and entry.up
 
-    def check_homes(self, homes: Iterable[str]) -> None:
+    def leaving(self) -> set[str]:
+        """Return the sites at which nothing more is booked."""
+        return {name for name, entry in self.sites.items() if entry.leaving}
+
+    def check_homes(self, homes: Iterable[str], where: str = "homes") -> None:
         """Raise `NotFound` for a home of a job that is neither a site here nor a virtual one."""
         known = {*self.sites, *(each for entry in self.sites.values() for each in entry.through)}
         for home in homes:
             if home not in known:
                 raise NotFound(
                     f"this broker knows no site {home!r}",
-                    where="homes",
+                    where=where,
                     remedy="`kalends sites` lists those that it knows",
                 )

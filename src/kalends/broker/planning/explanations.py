@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kalends.broker.planning.demand import (
     Demand,
@@ -30,10 +30,15 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.grains import grain_of
 from kalends.core.language import format_term
+from kalends.core.permitted_starts import WindowDemand, demands
 from kalends.core.progressions import Beat
 from kalends.core.requests import Alternative, Request
 from kalends.core.resources import ResourceInfo
 from kalends.core.spans import Range, Stage, Step, beat_of, intersection
+from kalends.core.windows import described as windows_text
+
+WINDOWS_SHOWN_MAX: Final = 3
+"""Sets of windows that are told together: a term has one, and its alternative may have one."""
 
 REFUSED_SHOWN_MAX: Final = 4
 """Resources of one term whose owners' rules are told: those of others mostly say the same."""
@@ -79,7 +84,7 @@ def of_alternative(request: Request, number: int, refusal: Refusal) -> Refusal:
     if len(request.alternatives) == 1:
         return refusal
     detail = f"alternative {number + 1}: {refusal.detail}"
-    return msgspec.structs.replace(refusal, detail=detail)
+    return replace(refusal, detail=detail)
 
 
 def _explained(
@@ -101,7 +106,46 @@ def _explained(
         *_taken_named(demand, infos, free, first, last),
         *_taken_picked(alternative, demand, infos, free, first, last),
     ]
-    return tuple(taken) or (_apart(alternative, demand, infos, free, first, last),)
+    if taken:
+        return tuple(taken)
+    if demands(request, number) and plan(_without_windows(request, number), infos, free):
+        return tuple(_outside(request, number, infos, free))
+    return (_apart(alternative, demand, infos, free, first, last),)
+
+
+def _without_windows(request: Request, number: int) -> Request:
+    """Return the request for alternative `number` alone, at any time."""
+    alternative = request.alternatives[number]
+    terms = tuple(replace(term, windows=()) for term in alternative.terms)
+    anytime = replace(alternative, terms=terms, windows=())
+    return replace(request, alternatives=(anytime,))
+
+
+def _outside(request: Request, number: int, infos: Infos, free: Free) -> Iterator[Refusal]:
+    """Yield a refusal for each term that has starts, but none in the user's windows; else one for all."""
+    alternative = request.alternatives[number]
+    asked = demands(request, number)
+    told = False
+    for place, term in enumerate(alternative.terms):
+        own = [each for each in asked if each.term == place]
+        if own and not _has_start(request, number, place, infos, free):
+            told = True
+            yield _not_in_windows(format_term(term), own)
+    if not told:
+        yield _not_in_windows(_everything((alternative,)), asked)
+
+
+def _has_start(request: Request, number: int, place: int, infos: Infos, free: Free) -> bool:
+    """Return whether one term, alone, has a start in its windows."""
+    alternative = request.alternatives[number]
+    alone = replace(alternative, terms=(alternative.terms[place],))
+    return bool(plan(replace(request, alternatives=(alone,)), infos, free))
+
+
+def _not_in_windows(where: str, asked: Sequence[WindowDemand]) -> Refusal:
+    told = dict.fromkeys(windows_text(each.windows) for each in asked)
+    detail = f"no start of {where} lies in your {' and your '.join(list(told)[:WINDOWS_SHOWN_MAX])}"
+    return Refusal(where=where, code=RefusalCode.BUSY, detail=detail)
 
 
 def _never_named(demand: Demand, infos: Infos, free: Free) -> Iterator[Refusal]:

@@ -5,7 +5,7 @@ the fewest of one resource are those that cover its lack of units at every time 
 (`kalends.calendars.covers`). Who serves attribute terms with the fewest moves is an assignment
 (`kalends.broker.planning.assignment`). The starts that need to be tried are those of
 `kalends.broker.planning.best_first_search`, for whichever bookings move, a piece of starts begins where the
-rules begin to allow it or where a booking that stays ends.
+rules or the user's windows begin to allow it, or where a booking that stays ends.
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from kalends.broker.planning.assignment import Shortage, heaviest
-from kalends.broker.planning.demand import Catalogue, Demand, Free, Infos, demand_of, start_window
+from kalends.broker.planning.demand import (
+    Catalogue,
+    Demand,
+    Free,
+    Infos,
+    demand_of,
+    start_window,
+    within_windows,
+)
 from kalends.broker.planning.search_budget import TooMuchWork, Work
 from kalends.broker.planning.start_ranges import added
 from kalends.broker.planning.sweep import joint_beats
 from kalends.calendars.covers import Lack, fewest
 from kalends.core.requests import Request
 from kalends.core.resources import Slot
-from kalends.core.spans import Stage, Step
+from kalends.core.spans import Stage, Step, meetings
 
 Slots = Mapping[str, Sequence[Slot]]
 
@@ -95,6 +103,7 @@ def _each_tried(
         if only is not None and number != only[0]:
             continue
         demand = demand_of(request, infos, number, catalogue)
+        demand = within_windows(demand, request, number, allowed, work)
         tried = _Tried(request, number, demand, infos, allowed, slots, work)
         starts = tried.starts() if only is None else [only[1]]
         most = max(1, TRIES_MAX // max(1, tried.number))
@@ -147,7 +156,10 @@ class _Tried:
         beat = self._demand.beat
         if beat is None or first > last:
             return []
-        begins = {first}
+        permitted = self._demand.permitted
+        if permitted is None:
+            permitted = [(first, last)]
+        begins = {begin for begin, _ in permitted}
         self._work.spend(10 * sum(calendar.size for calendar in self._calendars.values()))
         for name, stages in self._demand.named.items():
             for stage in added(stages):
@@ -158,7 +170,8 @@ class _Tried:
         self._work.spend(10 * len(begins))
         joint = joint_beats(first, last, beat, set(self._beats.values()))
         later = {max(begin, first) for begin in begins}
-        return sorted({t for begin in later for each in joint if (t := each.next(begin)) <= last})
+        starts = sorted({t for begin in later for each in joint if (t := each.next(begin)) <= last})
+        return [first for first, _, _, _ in meetings(zip(starts, starts, strict=True), permitted)]
 
     def at(self, start: int) -> tuple[tuple[Move, ...], bool] | None:
         """Return the fewest moves for `start`, and whether certain; None when no moves help."""

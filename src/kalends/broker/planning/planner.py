@@ -9,7 +9,8 @@ searches miss nothing: `sweep` where every start of an alternative is worth the 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from kalends.broker.planning.best_first_search import BestFirstSearch, named_levels
@@ -21,17 +22,30 @@ from kalends.broker.planning.demand import (
     candidates,
     demand_of,
     growing,
+    shown_in,
     stage_of,
     start_window,
+    within_windows,
 )
 from kalends.broker.planning.earliest_search import EarliestSearch
+from kalends.broker.planning.price_lists import NOTHING_PRICED, PriceLists
+from kalends.broker.planning.price_search import PriceSearch, PriceWishes
 from kalends.broker.planning.search_budget import Work
 from kalends.broker.planning.start_arrays import FreeArrays
 from kalends.broker.planning.start_ranges import levels
-from kalends.broker.planning.weights import Scale, ScoredStart, time_levels
+from kalends.broker.planning.weights import Level, Scale, ScoredStart, time_levels
 from kalends.contract.messages import Want
 from kalends.core.errors import InvalidInput
-from kalends.core.requests import Request, Term, span_of, term_interval
+from kalends.core.permitted_starts import permitted_starts, preferred_times
+from kalends.core.requests import (
+    Request,
+    Term,
+    TimePreference,
+    has_windows,
+    span_of,
+    term_interval,
+)
+from kalends.core.spans import Range
 
 __all__ = [
     "Free",
@@ -53,8 +67,9 @@ class Plan(NamedTuple):
     """A common start, the end of the last stage, and a `Want` for each stage.
 
     `weight` is the sum of all that the preferences are worth here: of the alternative, of the windows
-    that the start lies in, of the attributes of each picked resource, of each amount. It is added
-    exactly, and told as the nearest float.
+    that the start or a stage's begin lies in, of the attributes of each picked resource, of each
+    amount. It is added exactly, and told as the nearest float. `costs` are the parts that it costs at each
+    site with prices: they are never added up.
     """
 
     start: int
@@ -62,6 +77,7 @@ class Plan(NamedTuple):
     wants: tuple[Want, ...]
     alternative: int = 0
     weight: float = 0.0
+    costs: Mapping[str, int] = {}
 
     @property
     def key(self) -> Key:
@@ -79,6 +95,12 @@ def executable(request: Request) -> None:
         )
     if request.preferences:
         raise _not_for_agents("preferences", "preferences among times", remedy)
+    if has_windows(request.alternatives[0]):
+        raise _not_for_agents(
+            "alternatives[0].windows",
+            "windows of terms",
+            "leave the agent out, or give the request one window",
+        )
     for number, term in enumerate(request.alternatives[0].terms):
         where = f"alternatives[0].terms[{number}]"
         if term.units_max > term.units:
@@ -98,13 +120,15 @@ def plan(
     count: int = 1,
     excluded: Collection[Key] = (),
     work: Work | None = None,
+    prices: PriceLists = NOTHING_PRICED,
 ) -> list[Plan]:
     """Return at most `count` plans, best first, none with its key in `excluded`.
 
     The first is the best that there is: of the greatest weight, of those the earliest, of those the
     first alternative. Each further one is the best of those that share no time with any plan of the
     same alternative before it, so that the plans are real alternatives: other times, or other
-    resources. Without weights and alternatives they ascend.
+    resources. Without weights and alternatives they ascend. If the request prefers what is cheap, the least
+    price counts before the time; what is beyond its budget is no plan. `prices` are those of all resources.
 
     Which resources are picked depends on nothing but the input; of equal worth, earlier names are
     preferred. An amount that may grow is as large as it can be at that start, unless its weight is
@@ -113,24 +137,26 @@ def plan(
     than `work` (None: as much as one search may do) allows.
     """
     scale = Scale(request)
-    searches = _searches(request, infos, free, excluded, scale, work or Work())
-    waiting: list[tuple[int, int, int, ScoredStart | None]] = [
-        (-search.bound, search.earliest, number, None) for number, search in searches.items()
+    spending = PriceWishes.of(request, prices)
+    searches = _searches(request, infos, free, excluded, scale, work or Work(), spending)
+    waiting: list[tuple[int, int, int, int, ScoredStart | None]] = [
+        (-search.bound, 0, search.earliest, number, None) for number, search in searches.items()
     ]
     heapq.heapify(waiting)
     plans: list[Plan] = []
     while waiting and len(plans) < count:
-        _, _, number, found = heapq.heappop(waiting)
+        _, _, _, number, found = heapq.heappop(waiting)
         search = searches[number]
         if found is None:
             if (best := search.best()) is not None:
-                heapq.heappush(waiting, (-best.worth, best.start, number, best))
+                heapq.heappush(waiting, (-best.worth, best.cost, best.start, number, best))
             continue
         weight = scale.told(found.worth)
-        plans.append(_plan_at(request, number, search.demand, free, found, weight))
+        made = _plan_at(request, number, search.demand, free, found, weight)
+        plans.append(made._replace(costs=prices.costs(made.wants)) if prices else made)
         begin_s, end_s = span_of(request, request.alternatives[number])
         search.exclude(found.start - (end_s - begin_s) + 1, found.start + (end_s - begin_s) - 1)
-        heapq.heappush(waiting, (-found.worth, search.earliest, number, None))
+        heapq.heappush(waiting, (-found.worth, found.cost, search.earliest, number, None))
     return plans
 
 
@@ -158,6 +184,7 @@ def _searches(
     excluded: Collection[Key],
     scale: Scale,
     work: Work,
+    spending: PriceWishes | None,
 ) -> dict[int, _Search]:
     """Return a search for each alternative that could be met, by its number."""
     catalogue = Catalogue(infos, work)
@@ -169,19 +196,42 @@ def _searches(
         short = any(len(pick.names) < pick.wanted for pick in demand.picks)
         if beat is None or window[0] > window[1] or short:
             continue
-        work.spend(20 * len(request.preferences) + 20 * sum(len(p.names) for p in demand.picks))
-        of_time = {worth for _, _, worth in time_levels(request.preferences, scale, *window)}
-        if len(of_time) == 1 and not any(_differing(term) for term in alternative.terms):
+        demand = within_windows(demand, request, number, free, work)
+        if demand.permitted is not None:
+            if not demand.permitted:
+                continue
+            window = demand.permitted[0][0], demand.permitted[-1][1]
+        work.spend(20 * sum(len(pick.names) for pick in demand.picks))
+        times = _times_worth(request, number, free, scale, window, work)
+        of_time = {worth for _, _, worth in times}
+        if spending is not None:
+            searches[number] = PriceSearch(
+                request, number, demand, beat, window, infos, free, times, catalogue, scale,
+                calendars, work,
+            ).spend_by(spending, partial(_units_of, request, number, demand, free, work))  # fmt: skip
+        elif len(of_time) == 1 and not any(_differing(term) for term in alternative.terms):
             worth = scale.of(alternative.weight) + of_time.pop()
             searches[number] = EarliestSearch(demand, beat, window, infos, free, worth, work)
         else:
             searches[number] = BestFirstSearch(
-                request, number, demand, beat, window, infos, free, catalogue, scale, calendars,
-                work,
+                request, number, demand, beat, window, infos, free, times, catalogue, scale,
+                calendars, work,
             )  # fmt: skip
         for start in sorted(start for of, start in excluded if of == number):
             searches[number].exclude(start, start)
     return searches
+
+
+def _times_worth(
+    request: Request, number: int, free: Free, scale: Scale, window: Range, work: Work
+) -> list[Level]:
+    """Return what the starts in `window` are worth for their time, also to the terms of the alternative."""
+    preferences: Sequence[TimePreference] = request.preferences
+    if has_windows(request.alternatives[number]):
+        shown = shown_in(request, free)
+        preferences = preferred_times(request, number, *shown, work.spend)
+    work.spend(20 * len(preferences))
+    return time_levels(preferences, scale, *window)
 
 
 def _differing(term: Term) -> bool:
@@ -204,6 +254,8 @@ def fixed_wants(request: Request) -> tuple[Want, ...] | None:
     terms = request.alternatives[0].terms
     if not all(term.resource and term.units_max <= term.units for term in terms):
         return None
+    if permitted_starts(request, 0, request.not_before, request.not_after) == ():
+        return None
     return _in_order([_want(request, term, term.resource, start, term.units) for term in terms])
 
 
@@ -219,6 +271,17 @@ def _plan_at(
             wants.append(_want(request, term, name, start, units))
     _, end_s = span_of(request, alternative)
     return Plan(start, start + end_s, _in_order(wants), number, weight)
+
+
+def _units_of(
+    request: Request, number: int, demand: Demand, free: Free, work: Work, place: int, name: str,
+    start: int,
+) -> int:  # fmt: skip
+    term = request.alternatives[number].terms[place]
+    if not growing(term):
+        return term.units
+    work.spend(50 + 3 * len(free.get(name, ())))
+    return _units(request, term, name, demand, free, start)
 
 
 def _units(request: Request, term: Term, name: str, demand: Demand, free: Free, start: int) -> int:

@@ -14,7 +14,7 @@ from math import lcm
 from typing import NamedTuple
 
 from kalends.broker.planning.demand import Catalogue, growing
-from kalends.core.requests import Request, Term, TimePreference
+from kalends.core.requests import Request, Term, TimePreference, parts_of
 from kalends.core.spans import meetings
 
 Level = tuple[int, int, int]
@@ -22,11 +22,15 @@ Level = tuple[int, int, int]
 
 
 class ScoredStart(NamedTuple):
-    """A start, the names picked for each attribute term (by number), and the total worth."""
+    """A start, the names picked for each attribute term (by number), the total worth, and the price.
+
+    `cost` is 0 unless the user prefers what is cheap.
+    """
 
     start: int
     picked: Mapping[int, tuple[str, ...]]
     worth: int
+    cost: int = 0
 
 
 class Scale:
@@ -98,6 +102,9 @@ def _weights(request: Request) -> Iterator[Fraction]:
         yield _decimal(preference.weight)
     for alternative in request.alternatives:
         yield _decimal(alternative.weight)
+        for part in parts_of(alternative):
+            for window in part.preferences:
+                yield _decimal(window.weight)
         for term in alternative.terms:
             for preferred in term.preferred:
                 yield _decimal(preferred.weight)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from kalends.broker.coordination.record.decision_record import Cancel
 from kalends.broker.reconciliation.comparison import Findings, Ours, compare
-from kalends.broker.reconciliation.reconciler import Rows, page_of
+from kalends.broker.reconciliation.reconciler import ComparedRows, leads_on, page_of
 from kalends.contract import messages as m
 
 
@@ -27,10 +27,9 @@ class _Look:
 class Audits:
     """All audits of one replica; `differences` are those of each site that was looked through."""
 
-    def __init__(self, rows: Rows, secret: Callable[[], str]) -> None:
+    def __init__(self, secret: Callable[[], str]) -> None:
         self.sends: list[tuple[str, m.Message]] = []
         self.differences: dict[str, tuple[str, ...]] = {}
-        self._rows = rows
         self._secret = secret
         self._running: dict[str, _Look] = {}
 
@@ -53,19 +52,25 @@ class Audits:
         sends, self.sends = self.sends, []
         return sends
 
-    def receive(self, site: str, page: m.Compared, now_ms: int) -> None:
-        """Take the page that was asked for; any other, and one that leads nowhere, is let go."""
+    def awaits(self, site: str, page: m.Compared) -> bool:
+        """Whether this page was asked for; any other, and one that leads nowhere, is let go."""
         look = self._running.get(site)
-        if look is None or page.after != look.after or (page.until and page.until <= page.after):
+        return look is not None and leads_on(page, look.after)
+
+    def receive(self, site: str, page: m.Compared, found: ComparedRows, now_ms: int) -> None:
+        """Take a page that it `awaits`, with what the register has `found` for it."""
+        look = self._running.get(site)
+        if look is None or not leads_on(page, look.after):
             return
-        page, rows = page_of(self._rows, page)
+        page, rows = page_of(found.rows, page)
         told = [row for row in rows if row.done]
         untold = {row.rid for row in rows if not row.done}
         kept = tuple(each for each in page.kept if each.rid not in untold)
         page = m.Compared(after=page.after, until=page.until, horizon=page.horizon, kept=kept)
         ours = Ours(self._secret(), {}, ())
-        cancelled = {row.rid for row in told if row.state == "cancelled"}
-        look.found |= set(_in_words(site, compare(site, page, told, ours, now_ms), cancelled))
+        ended = {row.rid for row in told if row.state != "commit"}
+        findings = compare(site, page, told, ours, now_ms, found.changes)
+        look.found |= set(_in_words(site, findings, ended))
         if page.until:
             self._next(site, look, page.until)
         elif look.found and look.before is None:
@@ -81,12 +86,12 @@ class Audits:
         self.sends.append((site, m.Compare(after=after)))
 
 
-def _in_words(site: str, findings: Findings, cancelled: Container[str]) -> Iterator[str]:
+def _in_words(site: str, findings: Findings, ended: Container[str]) -> Iterator[str]:
     for message in findings.messages:
         what = "is no longer reserved, but still locked"
         if isinstance(message, m.Relock):
-            used = message.rid in cancelled
-            what = "was used until its cancel: forgotten" if used else "is reserved, but not locked"
+            used = message.rid in ended
+            what = "was used until it ended: forgotten" if used else "is reserved, but not locked"
         yield f"{message.rid} {what} at {site}"
     for operation in findings.operations:
         if isinstance(operation, Cancel):

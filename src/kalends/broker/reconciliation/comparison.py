@@ -10,11 +10,14 @@ the register has     the site has         what is done
 commit               nothing              the site has forgotten: it locks again (`Relock`); it is named
                                           where the register does not know what was reserved there, either
 cancelled, not told  nothing              it locks again: else it could not be told of the cancel
-cancelled in use     nothing              it locks again what was used, and the next pass tells it of the
-                                          cancel: used time counts against limits
+ended in use: by a   nothing              it locks again what was used, beyond what took its place, and the
+cancel, or a change                       next pass tells it of the end: used time counts against limits
 commit               cancelled, proved    the register has forgotten: it cancels, and tells all
 open, closed, none   cancelled, proved    of a change: what it replaced stands no more; else nothing
 commit, told to all  promised             nothing: the site asks, and is answered
+closed, or open at   promised             it is told the abort: what it reserves is free before others
+a higher attempt                          are charged
+cancelled, replaced  anything             it has the charge, and the refund, as they were told (`Recharge`)
 cancelled, replaced  locked               the site has forgotten: it is told (`Cancel`)
 open, closed, none   locked, proved       the register has forgotten: it commits, as it was decided
 further behind       not proved           nothing: it is named, for people to look at
@@ -23,13 +26,15 @@ further behind       not proved           nothing: it is named, for people to lo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from kalends.broker.coordination.record.decision_record import (
+    COMMITTED,
     Cancel,
     Record,
     Recover,
@@ -37,13 +42,19 @@ from kalends.broker.coordination.record.decision_record import (
     encode_record,
 )
 from kalends.broker.coordination.trust import warrants
+from kalends.broker.coordination.trust.cost_checks import complaint_about_cost
+from kalends.calendars.profiles import total
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.contract.calls import LostReservation
+from kalends.contract.costs import NOT_TOLD
 from kalends.core.identifiers import machine_of
 from kalends.core.requests import Alternative, Request, Term
 
 NO_PROOF: Final = "the site reports that it is {state} there, but cannot prove it"
+_ENDS: Final = frozenset({"cancelled", "ended", "changed"})
+"""The events after which nothing more of a reservation was used."""
+
 FORGOTTEN: Final = "register and site have both forgotten the slots reserved there"
 
 
@@ -63,35 +74,49 @@ class Findings:
     mended, for one side or the other is wrong.
     """
 
-    messages: list[m.Cancel | m.Relock] = field(default_factory=list)
+    messages: list[m.Cancel | m.Relock | m.Recharge | m.Decide] = field(default_factory=list)
     operations: list[Cancel | Recover] = field(default_factory=list)
     unproved: list[LostReservation] = field(default_factory=list)
     waits: set[str] = field(default_factory=set)
 
 
 def compare(
-    site: str, page: m.Compared, rows: Sequence[Record], ours: Ours, now_ms: int
+    site: str,
+    page: m.Compared,
+    rows: Sequence[Record],
+    ours: Ours,
+    now_ms: int,
+    changes: Mapping[str, Record] = MappingProxyType({}),
 ) -> Findings:
-    """What `site` keeps, beside the `rows` of the same requests that the register has."""
+    """What `site` keeps, beside the `rows` of the same requests that the register has.
+
+    `changes` are those that took the place of replaced rows, by the ids of these.
+    """
     findings = Findings()
     kept = {each.rid: each for each in page.kept}
     by_rid = {row.rid: row for row in rows}
     for rid in sorted({*kept, *by_rid}):
         here, row = kept.get(rid), by_rid.get(rid)
+        if row is not None and (recharge := _recharge(site, row, ours, changes.get(rid))):
+            findings.messages.append(recharge)
         if here is None:
             assert row is not None
             if row.state == "commit" and _is_partial(site, row):
                 findings.unproved.append(_named(site, row, FORGOTTEN))
             else:
-                row = row if _is_told(row) else _as_used(row)
+                row = row if _is_told(row) else _as_used(row, changes.get(rid))
                 if _missing(site, row, page.horizon):
                     findings.messages.append(_relock(site, row, ours))
         elif here.state == "locked":
             _locked_there(findings, site, here, row, by_rid, kept.keys(), ours, now_ms)
         elif here.state == "cancelled":
             _cancelled_there(findings, site, here, row, ours, now_ms)
-        elif here.state == "promised" and row is not None and row.state in ("commit", "cancelled"):
+        elif here.state == "promised" and row is not None and row.state in COMMITTED:
             findings.waits.add(row.reservation)
+        elif here.state == "promised" and row is not None and _is_dead(here.att, row):
+            # What it reserves is free before anything else is charged.
+            abort = m.Decide(rid=rid, att=here.att, secret=here.secret, outcome="abort")
+            findings.messages.append(abort)
     return findings
 
 
@@ -104,16 +129,52 @@ def _is_told(row: Record) -> bool:
     return row.state == "commit" or (row.state == "cancelled" and not (row.done or row.told))
 
 
-def _as_used(row: Record) -> Record:
-    """Return `row` with the time used before its cancel as its slots; in other states with none."""
-    ends = [each.at_ms // 1000 for each in row.trail if each.kind in ("cancelled", "ended")]
-    until_s = max(ends) if row.state == "cancelled" and ends else 0
-    used = (
-        structs.replace(want, end=min(want.end, until_s))
-        for want in row.wants
-        if want.start < until_s and not machine_of(want.resource)
-    )
+def _as_used(row: Record, change: Record | None) -> Record:
+    """Return `row` with the time used before its cancel, or its `change`, as its slots; else with none."""
+    trail, instead = row.trail, row.wants[:0]
+    if row.state == "replaced" and change is not None:
+        trail, instead = change.trail, change.wants
+    elif row.state != "cancelled":
+        trail = ()
+    ends = [each.at_ms // 1000 for each in trail if each.kind in _ENDS]
+    used = _used(row.wants, instead, max(ends, default=0))
     return structs.replace(row, wants=tuple(used))
+
+
+def _used(wants: Sequence[m.Want], instead: Sequence[m.Want], until_s: int) -> Iterator[m.Want]:
+    """Yield what of `wants` had passed by `until_s`, beyond what is had `instead` of them."""
+    for resource in dict.fromkeys(want.resource for want in wants if not machine_of(want.resource)):
+        old = [want for want in wants if want.resource == resource and want.start < until_s]
+        spans = [(want.start, want.end, want.units) for want in old]
+        spans += [
+            (each.start, each.end, -each.units) for each in instead if each.resource == resource
+        ]
+        first = min((want.start for want in old), default=until_s)
+        for start, end, units in total(spans, first, until_s):
+            if units > 0:
+                yield m.Want(resource, start, end, units)
+
+
+def _is_dead(att: int, row: Record) -> bool:
+    return row.state == "closed" or (row.state == "open" and row.att > att)
+
+
+def _recharge(site: str, row: Record, ours: Ours, change: Record | None) -> m.Recharge | None:
+    """Return the entries of an ended reservation for the ledger of the site; None if nothing was charged."""
+    cost = row.costs.get(site)
+    if cost is None:
+        return None
+    if row.state == "cancelled" and (row.done or row.told):
+        refund = row.refunds.get(site, NOT_TOLD)
+    elif row.state == "replaced" and change is not None and site in change.costs:
+        refund = change.costs[site].back
+    else:
+        return None
+    secret = proofs.of_request(proofs.site_key(ours.secret, site), row.rid)
+    return m.Recharge(
+        rid=row.rid, att=row.att, secret=secret, principal=row.principal, cost=cost, refund=refund,
+        at=row.cancelled_at, reclaimed=row.reclaimed,
+    )  # fmt: skip
 
 
 def _missing(site: str, row: Record, horizon: int) -> bool:
@@ -136,6 +197,7 @@ def _relock(site: str, row: Record, ours: Ours) -> m.Relock:
         },
         warrant=warrants.of_commit(ours.secret, site, row),
         replaces=row.replaces,
+        cost=row.costs.get(site),
     )  # fmt: skip
 
 
@@ -151,8 +213,10 @@ def _cancelled_there(
         row.told, row.done = row.done, False
         findings.operations.append(Cancel(here.rid, "", encode_record(row)))
     elif (row is None or row.state in ("open", "closed")) and line is not None and line.changes:
-        recovered = _recovered(here, line, row, now_ms)
+        recovered = _recovered(site, here, line, row, now_ms)
         recovered.state, recovered.done = "cancelled", True
+        if here.refund != NOT_TOLD:
+            recovered.refunds = {**recovered.refunds, site: here.refund}
         findings.operations.append(Recover(recovered))
 
 
@@ -169,7 +233,7 @@ def _locked_there(
     if row is None or row.state in ("open", "closed") or _is_partial(site, row):
         line = warrants.proves_commit(ours.secret, site, here)
         if line is not None:
-            findings.operations.append(Recover(_recovered(here, line, row, now_ms)))
+            findings.operations.append(Recover(_recovered(site, here, line, row, now_ms)))
         else:
             findings.unproved.append(_unproved(site, here, row))
     elif not row.chosen.get(site):
@@ -199,7 +263,14 @@ def _is_partial(site: str, row: Record) -> bool:
 
 def _cancel(site: str, here: m.Kept, row: Record, ours: Ours) -> m.Cancel:
     warrant = warrants.of_cancel(ours.secret, site, structs.replace(row, att=here.att))
-    return m.Cancel(rid=here.rid, att=here.att, secret=here.secret, warrant=warrant)
+    return m.Cancel(
+        rid=here.rid,
+        att=here.att,
+        secret=here.secret,
+        warrant=warrant,
+        at=row.cancelled_at,
+        reclaimed=row.reclaimed,
+    )
 
 
 def _unproved(site: str, here: m.Kept, row: Record | None) -> LostReservation:
@@ -216,18 +287,25 @@ def _named(site: str, row: Record, why: str) -> LostReservation:
     return LostReservation(id=row.reservation, user=row.user, wants=own, blockers=(why,))
 
 
-def _recovered(here: m.Kept, line: warrants.Line, row: Record | None, now_ms: int) -> Record:
-    """The record of a commit that the register has forgotten, as the site proves it."""
+def _recovered(
+    site: str, here: m.Kept, line: warrants.Line, row: Record | None, now_ms: int
+) -> Record:
+    """The record of a commit that the register has forgotten, as the site proves it.
+
+    What the site has charged is its own word: a cost of anything but these slots is left out.
+    """
     if row is None:
         row = Record(
             rid=here.rid, user=here.principal.user, groups=here.principal.groups,
-            key=f"recovered:{here.rid}", digest="", stamp=here.stamp, owner="",
+            key=line.key, digest="", stamp=here.stamp, owner="",
             reservation=line.reservation, changes=line.changes, spec=_spec_of(here.wants),
             created_ms=now_ms,
         )  # fmt: skip
     others = () if row.state != "commit" else row.wants
     if row.state != "commit":
-        row.done = False
+        row.done, row.costs = False, {}
+    if here.cost and not complaint_about_cost(here.cost, here.wants, changes=bool(here.replaces)):
+        row.costs = {**row.costs, site: here.cost}
     row.att, row.state = here.att, "commit"
     row.chosen, row.replaces, row.problem = here.chosen, here.replaces, None
     row.wants = tuple(sorted((*others, *here.wants), key=lambda want: (want.resource, want.start)))

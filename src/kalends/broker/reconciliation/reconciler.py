@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -33,16 +33,29 @@ ROWS_MAX: Final = 500
 FULL_PASSES: Final = 2
 """What was forgotten the first pass finds, or the second: it was on its way to the register before."""
 
-Rows = Callable[[str, str, Sequence[str], int], list[Record | Unreadable]]
-"""As `kalends.broker.register.request_reads.between`."""
+
+class ComparedRows(NamedTuple):
+    """Rows of the register for a page: `rows`, the first `ROWS_MAX` in order of id.
+
+    `changes` are those that took the place of replaced rows, by the ids of these, as far as they can be read.
+    """
+
+    rows: Sequence[Record | Unreadable]
+    changes: Mapping[str, Record]
 
 
-def page_of(rows: Rows, page: m.Compared) -> tuple[m.Compared, list[Record]]:
+def leads_on(page: m.Compared, after: str) -> bool:
+    """Whether it is the page after `after`, and leads to another one, if to any."""
+    return page.after == after and not (page.until and page.until <= page.after)
+
+
+def page_of(
+    found: Sequence[Record | Unreadable], page: m.Compared
+) -> tuple[m.Compared, list[Record]]:
     """As much of `page` as is looked at in one go, and the rows of the register that belong to it.
 
     Of a row that cannot be read nobody knows what it says: it is left as it is.
     """
-    found = rows(page.after, page.until, [each.rid for each in page.kept], ROWS_MAX)
     until = page.until if len(found) < ROWS_MAX else found[-1].rid
     unreadable = {row.rid for row in found if isinstance(row, Unreadable)}
     kept = tuple(
@@ -93,7 +106,6 @@ class Reconciler:
 
     def __init__(
         self,
-        rows: Rows,
         urls: Mapping[str, str],
         coords: tuple[str, ...],
         secret: Callable[[], str],
@@ -102,7 +114,6 @@ class Reconciler:
         self.operations: list[Operation] = []
         self.reports: dict[str, SiteReconciled] = {}
         """The end of each site's last comparison."""
-        self._rows = rows
         self._urls = urls
         self._coords = coords
         self._secret = secret
@@ -140,14 +151,22 @@ class Reconciler:
                 comparison.next_pass()
                 self._send(site, m.Compare())
 
-    def receive(self, site: str, message: m.Compared | m.Relocked, now_ms: int) -> None:
+    def awaits(self, site: str, page: m.Compared) -> bool:
+        """Whether this page was asked for; any other, and one that leads nowhere, is let go."""
+        comparison = self._running.get(site)
+        return comparison is not None and leads_on(page, comparison.after)
+
+    def receive(
+        self, site: str, message: m.Compared | m.Relocked, rows: ComparedRows, now_ms: int
+    ) -> None:
+        """Take a message for a comparison; a page that it `awaits` comes with the `rows` of the register."""
         comparison = self._running.get(site)
         if comparison is None:
             return
         if isinstance(message, m.Relocked):
             self._relocked(site, comparison, message)
-        else:
-            self._compared(site, comparison, message, now_ms)
+        elif leads_on(message, comparison.after):
+            self._compared(site, comparison, message, rows, now_ms)
         if comparison.over and not comparison.asked:
             self._pass_over(site, comparison)
 
@@ -157,19 +176,18 @@ class Reconciler:
         operations, self.operations = self.operations, []
         return sends, operations
 
-    def _compared(self, site: str, comparison: _Comparison, page: m.Compared, now_ms: int) -> None:
-        """Take the page that was asked for; any other, and one that leads nowhere, is let go."""
-        if page.after != comparison.after or (page.until and page.until <= page.after):
-            return
-        page, rows = page_of(self._rows, page)
+    def _compared(
+        self, site: str, comparison: _Comparison, page: m.Compared, found: ComparedRows, now_ms: int
+    ) -> None:
+        page, rows = page_of(found.rows, page)
         comparison.compared += len({*(each.rid for each in page.kept), *(row.rid for row in rows)})
         ours = Ours(self._secret(), self._urls, self._coords)
-        findings = compare(site, page, rows, ours, now_ms)
+        findings = compare(site, page, rows, ours, now_ms, found.changes)
         by_rid = {row.rid: row for row in rows}
         for message in findings.messages:
             if isinstance(message, m.Relock):
                 comparison.asked[message.rid] = by_rid[message.rid]
-            else:
+            elif isinstance(message, m.Cancel):
                 comparison.cancelled += 1
                 comparison.found(by_rid[message.rid].reservation)
             self._send(site, message)
@@ -188,7 +206,8 @@ class Reconciler:
 
     def _relocked(self, site: str, comparison: _Comparison, relocked: m.Relocked) -> None:
         row = comparison.asked.pop(relocked.rid, None)
-        known = row is not None and row.state == "cancelled" and (row.done or row.told)
+        over = row is not None and row.state in ("cancelled", "replaced")
+        known = row is not None and over and (row.done or row.told)
         if row is None or (known and relocked.blockers):
             return
         if relocked.blockers and row.state == "commit":

@@ -1,1 +1,1 @@
-"""The register of a broker in its file: requests with their decisions, scripts, notices, lives."""
+"""The register of a broker: requests with their decisions, scripts, notices, replicas, lives."""

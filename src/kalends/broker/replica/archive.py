@@ -1,54 +1,42 @@
-"""Archive of settled requests: old ones move from the register to an append-only file.
+"""Retention: requests that were settled long ago leave the register, with all their changes.
 
-A request is written there, and synced, before it leaves: after a crash between the two it is there twice. It
-leaves with all its changes, when nothing of it is open or untold, what it reserved ended long ago (sites have
-dropped that after a day), and its job, if it was one, is known to have ended. What is asked about it later is
-answered as of a request that never was, and its key may be used again.
+They leave when nothing of them is open or untold, what they reserved ended long ago (sites have dropped that
+after a day), and their jobs, if they were any, are known to have ended. Where they go is the store's affair.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import Final
 
-import msgspec
-from msgspec import structs
-
-from kalends.broker.coordination.record.decision_record import Record, Unreadable
-from kalends.broker.register import request_reads
-from kalends.broker.register.broker_store import BrokerStore, ForgetSettled
+from kalends.broker.coordination.record.decision_record import Unreadable
+from kalends.broker.register.contract import Register, Row
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
-from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.group_commit import StoreFailed
 
 LOOK_EVERY_S: Final = 3_600.0
 PAGE: Final = 200
-"""Reservations read, and taken out, at a time: others write between."""
+"""Reservations read, and put aside, at a time: others write between."""
 
 PAUSE_S: Final = 0.05
 
 
 class Archive:
-    """Moves requests that were settled `keep_s` ago to the file at `path`; with 0 they stay for ever.
+    """Puts requests aside that were settled `keep_s` ago; with 0 they stay for ever.
 
-    `store` gives the open store, or None while there is none. Replicas that share a store share the file.
+    `store` gives the open store, or None while there is none.
     """
 
     def __init__(
         self,
-        path: Path,
         keep_s: int,
-        store: Callable[[], BrokerStore | None],
+        store: Callable[[], Register | None],
         moment: Callable[[], Moment],
         logger: Logger,
     ) -> None:
-        self._path = path
         self._keep_s = keep_s
         self._store = store
         self._moment = moment
@@ -60,58 +48,42 @@ class Archive:
             try:
                 moved = await self.move_settled()
             except (KalendsError, StoreFailed, OSError) as error:
-                self._logger.error("archive_failed", file=str(self._path), reason=str(error))
+                self._logger.error("archive_failed", reason=str(error))
             else:
                 if moved:
-                    self._logger.info("archived", file=str(self._path), requests=moved)
+                    self._logger.info("archived", requests=moved)
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def move_settled(self) -> int:
         """Move all that has been settled for long enough; returns how many requests and changes.
 
-        Raises `OSError` when the file does not take them, `StoreFailed` when the register does not let go.
+        Raises `OSError` when the archive does not take them, `StoreFailed` when the register does not let
+        go, and `Unavailable`.
         """
         moved, after = 0, ""
         before_s = self._moment().wall_s - self._keep_s
         while (store := self._store()) is not None:
-            page = await store.read_slowly(
-                partial(request_reads.reservations, after=after, count_max=PAGE)
-            )
-            if not page:
+            page = await store.reservations(after, PAGE)
+            if all(_is_young(each.rows[0], before_s) for each in page):
                 break
-            after = page[-1][0].rid
-            old = [rows for rows in page if all(is_settled(each, before_s) for each in rows)]
-            records = [each for rows in old for each in rows if isinstance(each, Record)]
-            if records:
-                await asyncio.to_thread(self._append, records)
-                await store.writer.run((ForgetSettled(tuple(each.rid for each in records)),))
-                moved += len(records)
+            after = page[-1].id
+            old = [each for each in page if all(is_settled(row, before_s) for row in each.rows)]
+            if old:
+                moved += await store.put_aside(old)
             await asyncio.sleep(PAUSE_S)
         return moved
 
-    def _append(self, records: Sequence[Record]) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(self._path, flags, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            with os.fdopen(os.dup(descriptor), "ab") as file:
-                file.writelines(map(archive_line, records))
-                file.flush()
-                os.fsync(file.fileno())
-        finally:
-            os.close(descriptor)
 
-
-def is_settled(row: Record | Unreadable, before_s: int) -> bool:
+def is_settled(row: Row, before_s: int) -> bool:
     """Return whether nothing of `row` is left to do, and what it was about ended before `before_s`."""
     if isinstance(row, Unreadable) or not row.done or row.state == "open":
         return False
-    if row.created_ms >= before_s * 1_000 or any(each.end >= before_s for each in row.wants):
+    if _is_young(row, before_s) or any(each.end >= before_s for each in row.wants):
         return False
     is_job = row.spec.placement is not None and row.state == "commit"
     return not is_job or (row.job.ended is not None and not row.may_start)
 
 
-def archive_line(record: Record) -> bytes:
-    """Return `record` as one line of JSON, without the digest of its call."""
-    return msgspec.json.encode(structs.replace(record, digest="")) + b"\n"
+def _is_young(row: Row, before_s: int) -> bool:
+    """Whether it was made since; ids are in the order in which requests were made."""
+    return not isinstance(row, Unreadable) and row.created_ms >= before_s * 1_000

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from kalends.broker.coordination.record.decision_record import Record, Unreadable
 from kalends.broker.reconciliation.site_memory import Memories
-from kalends.broker.register import lives, request_reads, request_rows
-from kalends.broker.register.broker_store import LeaseRenewal, Write
+from kalends.broker.register.contract import Outlook
+from kalends.broker.register.writes import LeaseRenewal, Resign, Write
 from kalends.broker.replica import store_errors
 from kalends.broker.replica.leases import BEAT_EVERY_S, Leases
 from kalends.broker.replica.replica import Incarnation, Replica
@@ -111,6 +112,9 @@ class Heartbeat:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), BEAT_EVERY_S)
+            if self._stopping:
+                # Before Python 3.12 wait_for swallows a cancel that comes together with its result.
+                return
             self._changed.clear()
             try:
                 if self._replica.current is None:
@@ -129,46 +133,65 @@ class Heartbeat:
         taken over sooner would find no site that it can ask, and fail; or it was decided, and the register
         has forgotten it.
         """
-        now = self._replica.moment()
         self._look_at_clock()
-        orphans: list[request_rows.Row] = []
         try:
-            owner = current.coordinator.identity.owner
-            writes: list[Write] = [self._lease(owner, now), *self._memories.to_store()]
-            await current.store.writer.run(writes)
-            self._leases.look(current.store.read(lives.beats), now.monotonic_ms)
-            restarts = self._follow_replicas(current)
-            if not restarts and current.recognition.is_certain(now.monotonic_ms):
-                orphans = self._left_behind(current, owner)
-                self._took_over = True
+            outlook = await self._renew(current)
+            await self._take_over_what_is_left(current, outlook)
+            self._replica.check_still(current)
+            self._beaten()
         except Unavailable as error:
-            self._replica.fail(error)
-            return
+            if self._replica.current is current:
+                self._replica.fail(error)
+
+    async def _renew(self, current: Incarnation) -> Outlook:
+        """Renew the lease, and look at all others'; raises `Unavailable`."""
+        owner = current.coordinator.identity.owner
+        lease = self._lease(owner, self._replica.moment())
+        writes: list[Write] = [lease, *self._memories.to_store()]
+        await current.store.writer.run(writes)
+        self._replica.check_still(current)
+        asked_ms, put_back = self._replica.moment().monotonic_ms, current.recognition.put_back
+        outlook = await current.store.look()
+        self._replica.check_still(current)
+        self._leases.look(outlook.beats, asked_ms, self._replica.moment().monotonic_ms)
+        elsewhere: Counter[str] = Counter()
+        for other in self._leases.all_alive():
+            elsewhere.update(outlook.open_requests.get(other, {}) if other != owner else {})
+        current.coordinator.calls.open_elsewhere = elsewhere
+        if outlook.put_back and not put_back:
+            # Another replica has found that the register was restored: this one restarts.
+            raise store_errors.put_back()
+        if not outlook.put_back:
+            current.recognition.put_back = False
         self._beaten_s = time.monotonic()
-        self._beaten()
+        return outlook
+
+    async def _take_over_what_is_left(self, current: Incarnation, outlook: Outlook) -> None:
+        """Requests on which no replica works: of stopped replicas, and of this one; raises `Unavailable`."""
+        if not current.recognition.has_listened(self._replica.moment().monotonic_ms):
+            return
+        attended = current.coordinator.containment.attended() | self._told_unreadable
+        orphans = await current.store.left_behind(
+            current.coordinator.identity.owner, self._leases.all_alive(), attended, ORPHANS_MAX
+        )
+        self._replica.check_still(current)
+        self._took_over = True
         to_adopt = [row for row in orphans if isinstance(row, Record)]
         if to_adopt:
             self._logger.info("taken_over", count=len(to_adopt))
         for record in to_adopt:
             self._take_over(record)
         self.tell_unreadable(row for row in orphans if isinstance(row, Unreadable))
+        if not orphans:
+            await self._forget_dead(current, outlook)
 
-    def _left_behind(self, current: Incarnation, owner: str) -> list[request_rows.Row]:
-        """Requests on which no replica works: of stopped replicas, and of this one."""
-        alive = self._leases.all_alive()
-        attended = current.coordinator.containment.attended() | self._told_unreadable
-        read = current.store.read
-        orphans = read(request_reads.orphans, (owner, *alive), ORPHANS_MAX)
-        return orphans + read(request_reads.unattended, owner, attended, ORPHANS_MAX)
-
-    def _follow_replicas(self, current: Incarnation) -> bool:
-        """Whether another replica has found that the register was restored: then this one restarts."""
-        put_back = current.store.read(lives.is_put_back)
-        if put_back and not current.recognition.put_back:
-            self._replica.fail(store_errors.put_back())
-            return True
-        current.recognition.put_back = put_back
-        return False
+    async def _forget_dead(self, current: Incarnation, outlook: Outlook) -> None:
+        """Take out owners without requests: one that is alive after all begins again."""
+        gone = outlook.beats.keys() - self._leases.all_alive() - outlook.open_requests.keys()
+        gone -= {current.coordinator.identity.owner}
+        if gone:
+            await current.store.writer.run([Resign(owner) for owner in sorted(gone)])
+            self._replica.check_still(current)
 
     def _take_over(self, record: Record) -> None:
         if self._replica.current is not None:
@@ -182,7 +205,8 @@ class Heartbeat:
         except Exception as error:
             # The boundary of one try: the next one may succeed.
             failure = error.detail if isinstance(error, KalendsError) else repr(error)
+            if failure != self._replica.failure:
+                self._logger.error("store_not_opened", reason=str(error))
             self._replica.failure = failure
-            self._logger.error("store_not_opened", reason=str(error))
             await asyncio.sleep(REOPEN_EVERY_S)
             self._changed.set()

@@ -66,12 +66,15 @@ class Leases:
         """For each owner its beats, and when the last of them was first seen (monotonic ms)."""
         self._looked_ms = 0
 
-    def look(self, beats: Mapping[str, int], monotonic_ms: int) -> None:
-        """Take note of the `beats` of all replicas; who has none there is gone."""
+    def look(self, beats: Mapping[str, int], asked_ms: int, seen_ms: int) -> None:
+        """Take note of the `beats` of all replicas; who has none there is gone.
+
+        They were `asked_ms` for, and came later: so who seems silent was silent at least as long as that.
+        """
         known = self._seen
-        self._looked_ms = monotonic_ms
+        self._looked_ms = asked_ms
         self._seen = {
-            owner: known[owner] if known.get(owner, (0, 0))[0] == count else (count, monotonic_ms)
+            owner: known[owner] if known.get(owner, (0, 0))[0] == count else (count, seen_ms)
             for owner, count in beats.items()
         }
 

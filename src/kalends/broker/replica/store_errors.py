@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kalends.core.errors import OutcomeUnknown, Unavailable
 
 LOST = "the broker lost its store, or stopped"
@@ -22,12 +24,11 @@ def unusable() -> Unavailable:
     )
 
 
-def stuck(stuck_s: float) -> Unavailable:
+def stuck(stuck_s: float, because: str) -> Unavailable:
     return Unavailable(
-        f"the broker's store has not taken a write for {stuck_s:.1f} s: another process keeps it locked,"
-        " or its disk does not answer",
+        f"the broker's store has not taken a write for {stuck_s:.1f} s: {because}",
         where="store",
-        remedy="try again in a moment; the broker continues once the store is free",
+        remedy="try again in a moment; the broker continues once the store takes writes again",
         retry_after_s=1.0,
     )
 
@@ -47,4 +48,15 @@ def not_certain() -> Unavailable:
         where="store",
         remedy="try again in some seconds",
         retry_after_s=1.0,
+    )
+
+
+def promoted(unheard: Sequence[str]) -> Unavailable:
+    return Unavailable(
+        "the database of this broker's register failed over, or was restored, and these sites have not"
+        f" confirmed yet that nothing was lost: {', '.join(unheard)}",
+        where="store",
+        remedy="try again later; the operator of the broker can go on without these sites:"
+        " kalends admin reconcile --go-on",
+        retry_after_s=5.0,
     )

@@ -9,13 +9,15 @@ import msgspec
 
 from kalends.broker.coordination.record.refusal_errors import site_away, site_down
 from kalends.broker.coordination.search.query_plan import QueryPlan
+from kalends.broker.planning.companions import accompanied
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.local_days import fixed_in_days
 from kalends.broker.planning.needs import barred_needs
 from kalends.broker.planning.planner import Plan
+from kalends.broker.planning.price_lists import PriceLists
 from kalends.broker.searches.search_questions import BestStarts, Explanation, Pieces, WhyNone
 from kalends.broker.searches.searches import Searches
-from kalends.broker.searches.site_queries import GLANCE_S_MAX, SiteQueries
+from kalends.broker.searches.site_queries import GLANCE_S_MAX, SiteQueries, SiteViews
 from kalends.calendars import unknown_resource
 from kalends.contract import calls
 from kalends.contract.messages import FreeSteps, Want
@@ -153,6 +155,7 @@ class AvailabilityQueries:
         if site not in seen:
             _raise(site_down(site, SILENT))
         (view,) = seen[site]
+        steps = seen.prices.steps(body.resource)
         info = self._directory.resources.get(body.resource)
         if view.refusal is not None or info is None:
             _raise(view.refusal or unknown_resource(body.resource))
@@ -165,6 +168,7 @@ class AvailabilityQueries:
             slots=await self._under_first_ids(view.slots),
             as_of=view.as_of,
             rules=view.rules,
+            prices=tuple(each for each in steps if each[0] < body.end and body.start < each[1]),
             now=self._clock.wall_s(),
         )
 
@@ -201,7 +205,8 @@ class AvailabilityQueries:
         site, and `InvalidInput` for a request that can never be right.
         """
         body.request.check()
-        request, _ = fixed_in_days(body.request, self._directory.resources)
+        infos = self._directory.resources
+        request, _ = fixed_in_days(accompanied(body.request, infos), infos)
         if request.agent:
             raise InvalidInput(
                 "`find` runs no agents",
@@ -217,7 +222,7 @@ class AvailabilityQueries:
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
         found = await self._searches.answer(
-            user, BestStarts(request=request, free=free, count=body.count)
+            user, BestStarts(request=request, free=free, prices=seen.prices, count=body.count)
         )
         told = calls.Found(
             candidates=tuple(_candidate(each, None) for each in found),
@@ -227,7 +232,7 @@ class AvailabilityQueries:
         )
         if not body.explain:
             return told
-        return await self._explained(caller, request, queries, views, found, told)
+        return await self._explained(caller, request, queries, views, found, told, seen.prices)
 
     async def _explained(
         self,
@@ -237,6 +242,7 @@ class AvailabilityQueries:
         views: Sequence[FreeSteps],
         found: list[Plan],
         told: calls.Found,
+        told_prices: PriceLists,
     ) -> calls.Found:
         """Return `told` with the price of each start, and what stands in the way of a better one."""
         wants = [want for of_site in queries.by_site.values() for want in of_site]
@@ -246,6 +252,7 @@ class AvailabilityQueries:
         explanation = Explanation(
             request=request,
             free={view.resource: view.steps for view in views},
+            prices=told_prices,
             found=found,
             looked=(
                 min((want.start for want in wants), default=0),
@@ -285,7 +292,7 @@ class AvailabilityQueries:
         request: Request,
         queries: QueryPlan,
         free: Pieces,
-        seen: Mapping[str, list[FreeSteps]],
+        seen: SiteViews,
     ) -> tuple[Refusal, ...]:
         """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
         refusals = (
@@ -297,7 +304,7 @@ class AvailabilityQueries:
         told = await self._searches.answer(
             user,
             WhyNone(
-                request=request, free=free, refusals=refusals,
+                request=request, free=free, prices=seen.prices, refusals=refusals,
                 barred=tuple((*key, refusal) for key, refusal in barred.items()),
             ),
         )  # fmt: skip
@@ -333,6 +340,7 @@ def _candidate(found: Plan, at_price: calls.Price | None) -> calls.Candidate:
         alternative=found.alternative,
         weight=found.weight,
         price=at_price,
+        costs=dict(found.costs),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from kalends.broker.coordination.search.query_plan import batched
@@ -14,6 +14,7 @@ from kalends.broker.coordination.trust.answer_checks import (
     complaint_about_view,
     refused_view,
 )
+from kalends.broker.planning.price_lists import NOTHING_PRICED, PriceLists
 from kalends.contract import messages as m
 from kalends.contract.messages import FreeSteps, View, Want
 from kalends.core.principals import Principal
@@ -28,6 +29,16 @@ GLANCE_S_MAX: Final = 1.0
 
 FIRST_QUERY_ID: Final = 1 << 40
 """Query ids from here on are ours, those below the coordinator's."""
+
+
+class SiteViews(dict[str, list[FreeSteps]]):
+    """The views of each site that has answered, and their `prices`."""
+
+    def __init__(
+        self, views: Iterable[tuple[str, list[FreeSteps]]], prices: PriceLists = NOTHING_PRICED
+    ) -> None:
+        super().__init__(views)
+        self.prices = prices
 
 
 class SiteQueries:
@@ -55,7 +66,7 @@ class SiteQueries:
         length_s: int = 0,
         needs: tuple[m.RoomNeed, ...] = (),
         patience_s: float = ASK_S_MAX,
-    ) -> dict[str, list[FreeSteps]]:
+    ) -> SiteViews:
         """What each site shows `principal` of `wants`; sites that do not answer all are missing.
 
         `detail`, `counting`, `length_s` and `needs` are as in `Query`.
@@ -80,7 +91,7 @@ class SiteQueries:
             for part in batched(wants)
         ]  # fmt: skip
         await self._until_answered([(left_s[site], future) for site, (_, future) in asked])
-        seen: dict[str, list[FreeSteps]] = {}
+        seen, prices = dict[str, list[FreeSteps]](), NOTHING_PRICED
         silent = set()
         for site, (query_id, future) in asked:
             self._waiting.pop(query_id, None)
@@ -89,7 +100,10 @@ class SiteQueries:
                 silent.add(site)
             else:
                 seen.setdefault(site, []).extend(view.views)
-        return {site: views for site, views in seen.items() if site not in silent}
+                prices = prices.added([view])
+        return SiteViews(
+            ((site, views) for site, views in seen.items() if site not in silent), prices
+        )
 
     def answered(self, site: str, view: View) -> str:
         """Take the answer of `site`; returns what is wrong with it ("" for nothing), and is then refused."""

@@ -14,20 +14,21 @@ from kalends.broker.coordination.record.decision_record import Operation
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.recognition import Recognition
-from kalends.broker.reconciliation.reconciler import Reconciler
-from kalends.broker.register import request_reads
-from kalends.broker.register.broker_store import MadeGood, PutBack, Result, Write
+from kalends.broker.reconciliation.reconciler import ROWS_MAX, ComparedRows, Reconciler
+from kalends.broker.register.writes import MadeGood, PutBack, Result, Write
 from kalends.broker.replica import store_errors
-from kalends.broker.replica.replica import Replica
+from kalends.broker.replica.replica import Incarnation, Replica
 from kalends.contract import messages as m
 from kalends.contract.calls import Reconciled
 from kalends.core.errors import LostRace, Unavailable
-from kalends.core.intervals import Moment
 from kalends.serving.alarms import Alarms
 from kalends.serving.logs import Logger
+from kalends.stores.group_commit import StoreFailed
 
 PUT_BACK: Final = "register"
 """What alarms about a register that was put back are about."""
+
+PROMOTED: Final = "failover of the register"
 
 
 class Comparisons:
@@ -60,20 +61,43 @@ class Comparisons:
         self._written = written
         self._certain = certain
         self._wake = wake
-        self._audits = Audits(
-            lambda *page: replica.store.read(request_reads.between, *page),
-            lambda: replica.store.secret,
-        )
+        self._audits = Audits(lambda: replica.store.secret)
         self._reconciler = Reconciler(
-            lambda *page: replica.store.read(request_reads.between, *page),
-            {name: site.url for name, site in directory.sites.items()},
+            directory.peer_urls,
             coords,
             lambda: replica.store.secret,
         )
         self._reconciled = asyncio.Event()
+        self._believing: asyncio.Task[None] | None = None
+
+    def _name_unheard(self) -> None:
+        """After a failover of the database, name the sites that have not confirmed what they know of it."""
+        current = self._replica.current
+        if current is None or not current.recognition.has_listened(
+            self._replica.moment().monotonic_ms
+        ):
+            return
+        unheard = current.recognition.unheard() if current.recognition.promoted else []
+        self._alarms.report(PROMOTED, store_errors.promoted(unheard).detail if unheard else "")
+
+    def _believe_if_all_are_heard(self, current: Incarnation) -> None:
+        recognition = current.recognition
+        if recognition.promoted and not (recognition.put_back or recognition.unheard()):
+            self._believe(current)
+
+    def _believe(self, current: Incarnation) -> None:
+        current.recognition.promoted = False
+        self._alarms.settle(PROMOTED)
+        self._believing = asyncio.create_task(self._stored_belief(current))
+
+    async def _stored_belief(self, current: Incarnation) -> None:
+        """If this fails, the next incarnation listens again."""
+        with contextlib.suppress(Unavailable, StoreFailed):
+            await current.store.believe()
 
     def beat(self) -> None:
         self._reconciler.beat()
+        self._name_unheard()
 
     def take(self) -> tuple[list[tuple[str, m.Message]], list[Operation]]:
         """Return messages for sites, and corrections of the register."""
@@ -86,7 +110,7 @@ class Comparisons:
         self._audits.lost(site)
         self._reconciled.set()
 
-    def known(self, site: str, known: m.Known, now: Moment) -> None:
+    async def known(self, site: str, known: m.Known) -> None:
         """Compare the site's past with our memory of it, and ours with the site's memory."""
         current = self._replica.current
         if current is None:
@@ -96,10 +120,15 @@ class Comparisons:
                 f"{site} may have forgotten promises, and is being compared", _about(site)
             )
         try:
-            includes_all = current.recognition.hear(site, known.marks)
+            outlook = await self._replica.read(
+                lambda store: store.look([mark.life for mark in known.marks])
+            )
         except Unavailable as error:
-            self._replica.fail(error)
+            if self._replica.current is current:
+                self._replica.fail(error)
             return
+        now = self._replica.moment()
+        includes_all = current.recognition.hear(site, known.marks, outlook.lives)
         if not includes_all and not current.recognition.put_back:
             self._alarms.tell(
                 f"this broker's register was restored to an earlier state: {site} knows more of its"
@@ -114,20 +143,25 @@ class Comparisons:
         if known.behind or known.forgotten or current.recognition.put_back:
             self._begin_comparison(site, again=True)
             self._stir()
-        if current.recognition.is_certain(now.monotonic_ms):
+        self._believe_if_all_are_heard(current)
+        if current.recognition.has_listened(now.monotonic_ms):
             self._certain()
 
-    def compared(self, site: str, message: m.Compared | m.Relocked, now: Moment) -> None:
+    async def compared(self, site: str, message: m.Compared | m.Relocked) -> None:
         current = self._replica.current
         if current is None:
             return
-        comparing = self._reconciler.running(site)
         try:
+            rows = await self._rows(current, site, message)
+            if rows is None or self._replica.current is not current:
+                return
+            comparing = self._reconciler.running(site)
+            now_ms = self._replica.moment().wall_ms
             if isinstance(message, m.Compared) and self._audits.running(site):
-                self._audits.receive(site, message, now.wall_ms)
+                self._audits.receive(site, message, rows, now_ms)
                 self._reconciled.set()
                 return
-            self._reconciler.receive(site, message, now.wall_ms)
+            self._reconciler.receive(site, message, rows, now_ms)
         except Exception as error:
             # The boundary of one comparison: the next one begins anew.
             self._alarms.tell(f"the comparison with {site} broke off: {error!r}", _about(site))
@@ -154,6 +188,17 @@ class Comparisons:
                 current.store.writer.submit((write,), self._go_on, self._replica.fail)
             self._reconciled.set()
 
+    async def _rows(
+        self, current: Incarnation, site: str, message: m.Compared | m.Relocked
+    ) -> ComparedRows | None:
+        """The rows of the register for a page, or None if it was not asked for; raises `Unavailable`."""
+        if isinstance(message, m.Relocked):
+            return ComparedRows((), {})
+        if not (self._audits.awaits(site, message) or self._reconciler.awaits(site, message)):
+            return None
+        rids = [each.rid for each in message.kept]
+        return await current.store.compared(message.after, message.until, rids, ROWS_MAX)
+
     def _go_on(self, results: Sequence[Result]) -> None:
         """The restored register has been made good."""
         current = self._replica.current
@@ -161,6 +206,7 @@ class Comparisons:
             return
         current.recognition.put_back = False
         self._alarms.settle(PUT_BACK)
+        self._believe_if_all_are_heard(current)
         if isinstance(results[0], int):
             if results[0]:
                 self._alarms.tell(
@@ -201,7 +247,8 @@ class Comparisons:
     async def reconcile(self, wait_s: float, go_on: bool) -> Reconciled:
         """Compare with all sites that are connected; what has ended within `wait_s`, and how.
 
-        `go_on`: a restored register takes new requests again without the sites that are missing.
+        `go_on`: a restored register takes new requests again without the sites that are missing, and one
+        whose database failed over believes what it has.
         """
         reached = [name for name, site in self._directory.sites.items() if site.up]
         for site in reached:
@@ -221,6 +268,8 @@ class Comparisons:
             if self._reconciler.running(site)
         }
         current = self._replica.current
+        if go_on and current is not None and current.recognition.promoted:
+            self._believe(current)
         if go_on and current is not None and current.recognition.put_back:
             self._go_on(await self._written((_made_good(current.recognition),)))
         return Reconciled(

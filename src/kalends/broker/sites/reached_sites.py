@@ -11,10 +11,11 @@ from kalends.serving.configuration import PeerConfiguration
 
 
 class ReachedSite(NamedTuple):
-    """A site at `url`; `ca` signed the certificate that is shown there.
+    """A site at `url`; `ca`, a file, or `ca_text`, its content, signed the certificate that is shown there.
 
     `virtual` is the virtual site that it is reached by, and `way` the names from there; "": by none.
     `takes_passes`: it believes the broker's key also for users (`kalends.broker.sites.site_passes`).
+    Nothing more is booked at a site that is `leaving`.
     """
 
     name: str
@@ -23,6 +24,8 @@ class ReachedSite(NamedTuple):
     virtual: str = ""
     way: str = ""
     takes_passes: bool = True
+    ca_text: str = ""
+    leaving: bool = False
 
 
 def reached_sites(configured: Sequence[PeerConfiguration]) -> Iterator[ReachedSite]:

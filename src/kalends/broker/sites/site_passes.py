@@ -8,7 +8,7 @@ was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,10 +36,10 @@ class PassTerms(NamedTuple):
 class SitePasses:
     """The passes of a broker for its `sites`. Raises `InvalidInput` for a key that cannot be used."""
 
-    def __init__(self, terms: PassTerms, sites: Iterable[ReachedSite], clock: Clock) -> None:
+    def __init__(self, terms: PassTerms, sites: Mapping[str, ReachedSite], clock: Clock) -> None:
         self._terms = terms
         self._key = load_private_key(terms.key) if terms.key is not None else None
-        self._sites = {site.name: site for site in sites}
+        self._sites = sites
         self._clock = clock
 
     def give(self, caller: Caller, body: AskSitePass) -> SitePass:

@@ -16,8 +16,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kalends.calendars.recurrence.repeat import Frequency, RecurrenceRule
 from kalends.calendars.recurrence.zone_clocks import FIRST_DAY, YEARS, year_kind
+from kalends.core.repeat import Frequency, RecurrenceRule
 
 DAYS: Final = date(YEARS[-1] + 1, 1, 1).toordinal() - FIRST_DAY.toordinal()
 _ALL: Final = (1 << DAYS) - 1

@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import product
 from typing import Final
 
-from kalends.calendars.recurrence.repeat import RecurrenceRule
+from kalends.core.repeat import RecurrenceRule
 
 _NAMES: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _ONES: Final = {"DAILY": "daily", "WEEKLY": "weekly", "MONTHLY": "monthly", "YEARLY": "yearly"}

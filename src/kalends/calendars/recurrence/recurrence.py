@@ -17,13 +17,13 @@ from typing import Final
 
 from kalends.calendars.recurrence import phrases
 from kalends.calendars.recurrence.day_sets import DailyStarts, starts_of
-from kalends.calendars.recurrence.repeat import parse_repeat
 from kalends.calendars.recurrence.zone_clocks import FIRST_DAY, Stretch, clock_of
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.local_clocks import instant
+from kalends.core.repeat import parse_repeat
 from kalends.core.times import zone_named
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()

@@ -8,9 +8,9 @@ lock what is held for them. A refusal names a rule that applies to the asker, ne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from kalends.calendars import profiles
 from kalends.calendars.profiles import Step
@@ -52,12 +52,20 @@ def is_meant(who: str, principal: Principal) -> bool:
     return name == principal.user if kind == "user" else name in principal.groups
 
 
+class Membership(NamedTuple):
+    """A user's time in a rule: until `until` (seconds UTC), the end of `last_day` in the owner's zone."""
+
+    until: int
+    last_day: str
+
+
 @dataclass(frozen=True, slots=True)
 class AccessRule:
     """An access rule: `who` (``everyone``, ``user:NAME``, ``group:NAME``) `may` do these actions.
 
-    At most `units_max` units in one booking (0: no limit), within `windows` (empty: always).
-    Raises `InvalidInput` for anything else.
+    At most `units_max` units in one booking (0: no limit), within `windows` (empty: always). With `members`
+    it is about these users only, and for each to the end of the membership. Raises `InvalidInput` for
+    anything else.
     """
 
     name: str
@@ -65,6 +73,7 @@ class AccessRule:
     may: frozenset[str] | tuple[str, ...]
     units_max: int = 0
     windows: tuple[Recurrence, ...] = ()
+    members: Mapping[str, Membership] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         where = f"access.{self.name}"
@@ -93,7 +102,14 @@ class AccessRule:
         object.__setattr__(self, "windows", tuple(self.windows))
 
     def matches(self, principal: Principal) -> bool:
-        return is_meant(self.who, principal)
+        return is_meant(self.who, principal) and (
+            not self.members or principal.user in self.members
+        )
+
+    @property
+    def timeless(self) -> bool:
+        """Whether the rule holds always, for all whom it is about."""
+        return not (self.windows or self.members)
 
     @property
     def units(self) -> int:
@@ -106,7 +122,7 @@ class _Grant:
     """The rules that let one principal do one action."""
 
     always: int
-    """The most units that rules without windows allow; 0 when there is no such rule."""
+    """The most units that timeless rules allow; 0 when there is no such rule."""
     rules: tuple[AccessRule, ...]
 
 
@@ -173,7 +189,7 @@ class AccessList:
         if allowed == [(start, end)]:
             return None
         fitting = [rule for rule in grant.rules if rule.units >= units]
-        hours = " or ".join(self._windows[rule.name].describe() for rule in fitting)
+        hours = " or ".join(self._times(rule, principal) for rule in fitting)
         amount = f" {units} units" if any(rule.units_max for rule in grant.rules) else ""
         detail = f"rule {fitting[0].name} lets you {action}{amount} only {hours}"
         return _refusal(resource_name, fitting[0].name, detail)
@@ -193,19 +209,40 @@ class AccessList:
         """Return in words what `principal` may do: ``guests (everyone): hold and lock, at most 32 units``."""
         grants = {action: self._grant(principal, action).rules for action in ACTIONS}
         told = [
-            self._described(rule)
+            self._described(rule, principal)
             for rule in self.rules
             if rule in grants["hold"] or rule in grants["lock"]
         ]
         return told or (["no rule lets you book here"] if grants["see"] else [])
 
-    def _described(self, rule: AccessRule) -> str:
+    def _times(self, rule: AccessRule, principal: Principal) -> str:
+        """Return in words when a rule that is not timeless holds for `principal`."""
+        words = [self._windows[rule.name].describe()] if rule.windows else []
+        if rule.members:
+            words.append(f"until the end of {rule.members[principal.user].last_day}")
+        return " ".join(words)
+
+    def _open_at(
+        self, rule: AccessRule, principal: Principal, start: int, end: int
+    ) -> Iterable[Interval]:
+        """Return when in ``[start, end)`` a rule that matches `principal` holds for them."""
+        if rule.members:
+            end = min(end, rule.members[principal.user].until)
+            if end <= start:
+                return ()
+        return (
+            self._windows[rule.name].between(start, end)
+            if rule.windows
+            else (Interval(start, end),)
+        )
+
+    def _described(self, rule: AccessRule, principal: Principal) -> str:
         may = " and ".join(action for action in ("hold", "lock") if action in rule.may)
         words = [f"you may {may}"]
         if rule.units_max:
             words.append(f"at most {rule.units_max} units at once")
-        if rule.name in self._windows:
-            words.append(f"only {self._windows[rule.name].describe()}")
+        if not rule.timeless:
+            words.append(f"only {self._times(rule, principal)}")
         return f"{rule.name} ({rule.who}): {', '.join(words)}"
 
     def permitted(self, principal: Principal, action: str, start: int, end: int) -> Iterator[Step]:
@@ -214,7 +251,7 @@ class AccessList:
         profile: Iterator[Step] = iter([(start, end, grant.always)])
         for rule in grant.rules:
             if rule.units > grant.always:
-                open_at = self._windows[rule.name].between(start, end)
+                open_at = self._open_at(rule, principal, start, end)
                 profile = profiles.combine(
                     profile, profiles.from_windows(open_at, start, end, rule.units), max
                 )
@@ -234,7 +271,7 @@ class AccessList:
         if any(rule.matches(principal) for rule in self._barred):
             return _Grant(0, ())
         rules = tuple(rule for rule in self.rules if action in rule.may and rule.matches(principal))
-        return _Grant(max((rule.units for rule in rules if not rule.windows), default=0), rules)
+        return _Grant(max((rule.units for rule in rules if rule.timeless), default=0), rules)
 
 
 def open_access() -> AccessList:

@@ -25,12 +25,19 @@ from kalends.core.principals import Principal
 HELD_MAX: Final = 1_000_000
 """More claims at once than any store has seen."""
 
-Approval = Literal["", "needed", "waived"]
-"""Whether the owner approves each booking; "": the rule does not say."""
+Approval = Literal["", "needed", "two", "waived"]
+"""Whether the owner approves each booking, or two people of the owner; "": the rule does not say."""
 
 Kind = Literal[
-    "ahead_s", "lead_s", "longest_s", "held_max", "locked_max", "locked_unit_s", "share", "approval",
+    "ahead_s", "lead_s", "longest_s", "shortest_s", "held_max", "locked_max", "locked_unit_s", "share",
+    "approval",
 ]  # fmt: skip
+
+_APPROVAL: Final[dict[Approval, str]] = {
+    "needed": "with the owner's approval",
+    "two": "with the approval of two people of the owner",
+    "waived": "without the owner's approval",
+}
 
 COUNTED: Final[tuple[Kind, ...]] = ("held_max", "locked_max", "locked_unit_s", "share")
 """Limits that depend on existing bookings; users may share them."""
@@ -52,11 +59,12 @@ class Limit:
     """The maximum usage of `who`; 0 (or None) means no limit.
 
     A booking ends at most `ahead_s` from now, starts at least `lead_s` from now, and is at most
-    `longest_s` long. At most `held_max` claims are held or promised at once. At most `locked_max`
-    reservations, and `locked_unit_s` unit-seconds of reservations, are promised or locked and not over.
-    At most `share` of a calendar week is held, promised or locked. The last four hold for each user, or
-    with `together` for all whom `who` means in one. `approval`: a booking waits for the owner's word, or is
-    exempt from a later rule that wants it. Raises `InvalidInput` for anything else.
+    `longest_s` and at least `shortest_s` long. At most `held_max` claims are held or promised at once. At
+    most `locked_max` reservations, and `locked_unit_s` unit-seconds of reservations, are promised or locked
+    and not over. At most `share` of a calendar week is held, promised or locked. The last four hold for each
+    user, or with `together` for all whom `who` means in one. `approval`: a booking waits for the owner's
+    word, or for that of two people, or is exempt from a later rule that wants it. Raises `InvalidInput` for
+    anything else.
     """
 
     name: str
@@ -70,6 +78,7 @@ class Limit:
     locked_unit_s: int = 0
     share: UsageShare | None = None
     approval: Approval = ""
+    shortest_s: int = 0
 
     def __post_init__(self) -> None:
         check_who(self.who, "who")
@@ -77,6 +86,7 @@ class Limit:
             ("ahead", self.ahead_s, limits.WINDOW_S_MAX),
             ("lead", self.lead_s, limits.WINDOW_S_MAX),
             ("longest", self.longest_s, limits.DURATION_S_MAX),
+            ("shortest", self.shortest_s, limits.DURATION_S_MAX),
             ("held_max", self.held_max, HELD_MAX),
             ("locked_max", self.locked_max, HELD_MAX),
             ("locked_hours", self.locked_unit_s, limits.UNITS_MAX * limits.WINDOW_S_MAX),
@@ -92,6 +102,13 @@ class Limit:
                 where="lead",
                 remedy="make ahead longer than lead, or exclude them by access rules",
             )
+        if 0 < self.longest_s < self.shortest_s:
+            raise InvalidInput(
+                f"at least {format_duration(self.shortest_s)} and at most"
+                f" {format_duration(self.longest_s)} long: no booking is both",
+                where="shortest",
+                remedy="make longest longer than shortest",
+            )
         if self.share is not None and not (
             (0 < self.share.fraction <= 1 and not self.share.unit_s)
             or (not self.share.fraction and self.share.unit_s > 0)
@@ -105,7 +122,7 @@ class Limit:
             raise InvalidInput(
                 "the rule limits nothing",
                 where="name",
-                remedy="give ahead, lead, longest, held_max, locked_max, locked_hours, week_share,"
+                remedy="give ahead, lead, longest, shortest, held_max, locked_max, locked_hours, week_share,"
                 " week_hours or approval",
             )
         if self.together and not any(getattr(self, kind) for kind in COUNTED):
@@ -121,6 +138,8 @@ class Limit:
         words = []
         if self.longest_s:
             words.append(f"at most {format_duration(self.longest_s)} long")
+        if self.shortest_s:
+            words.append(f"at least {format_duration(self.shortest_s)} long")
         if self.lead_s:
             words.append(f"at least {format_duration(self.lead_s)} before")
         if self.ahead_s:
@@ -134,8 +153,7 @@ class Limit:
         if self.share is not None:
             words.append(f"{each} at most {self.describe_share()} of a week")
         if self.approval:
-            needed = self.approval == "needed"
-            words.append("with the owner's approval" if needed else "without the owner's approval")
+            words.append(_APPROVAL[self.approval])
         return f"{self.name} ({self.who}): {', '.join(words)}"
 
     def describe_number(self) -> str:
@@ -170,6 +188,8 @@ class Limits:
             )
         self.counts = any(getattr(rule, kind) for rule in self.rules for kind in COUNTED)
         """Whether any rule depends on existing bookings."""
+        self.shortest = any(rule.shortest_s for rule in self.rules)
+        """Whether any rule refuses short bookings."""
 
     def holding(self, principal: Principal) -> list[Limit]:
         """Return what limits `principal`: each rule with the kinds alone that it decides."""
@@ -186,8 +206,15 @@ class Limits:
 
     def needs_approval(self, principal: Principal) -> bool:
         """Whether a booking of `principal` waits for the owner's word."""
+        return self._approval(principal) in ("needed", "two")
+
+    def needs_two_approvals(self, principal: Principal) -> bool:
+        """Whether it waits for the words of two people of the owner."""
+        return self._approval(principal) == "two"
+
+    def _approval(self, principal: Principal) -> Approval:
         rule = self.deciding(principal, "approval")
-        return rule is not None and rule.approval == "needed"
+        return rule.approval if rule is not None else ""
 
     def deciding(self, principal: Principal, kind: Kind, *, together: bool = False) -> Limit | None:
         """Return the rule that limits `kind` for `principal`, individually or for all `together`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kalends.broker.register import broker_store
-from kalends.resource_servers.journal import site_store
+from kalends.broker.register.sqlite import broker_store
+from kalends.resource_servers.journal.sqlite import site_store
 
 KINDS: Final = (broker_store.KIND, site_store.KIND)

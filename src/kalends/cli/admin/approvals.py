@@ -41,7 +41,9 @@ def requests(settings: Settings) -> None:
         "approvals",
         Approvals(requests=found),
         lambda: (
-            _listing(found, zone, int(time.time())) if found else ["no request needs your approval"]
+            waiting_lines(found, zone, int(time.time()))
+            if found
+            else ["no request needs your approval"]
         ),
     )
 
@@ -58,9 +60,9 @@ def requests(settings: Settings) -> None:
 def approve(settings: Settings, id: str, word: str) -> None:
     """Approve a request that needs your approval.
 
-    The request is reserved when all owners concerned have approved it. An approved request can no
-    longer be declined. Repeating the approval with the whole ID, which --json prints, changes nothing. Calls
-    the site at --broker and needs the scope admin.
+    The request is reserved when all owners concerned have approved it. If your rules ask for two people,
+    another one must approve it, too. An approved request can no longer be declined. Repeating the approval
+    changes nothing. Calls the site at --broker and needs the scope admin.
     """
     named, revision = _id_and_revision(id)
     with settings.connect() as client:
@@ -84,8 +86,8 @@ def decline(settings: Settings, id: str, word: str) -> None:
     """Decline a request that needs your approval.
 
     Releases the slots of the request at every site, and sends your comment to the user. A declined
-    request can no longer be approved; the user can send a new one. Repeating the decision with the whole ID,
-    which --json prints, changes nothing. Calls the site at --broker and needs the scope admin.
+    request can no longer be approved; the user can send a new one. Repeating the decision changes nothing.
+    Calls the site at --broker and needs the scope admin.
     """
     named, revision = _id_and_revision(id)
     with settings.connect() as client:
@@ -93,7 +95,7 @@ def decline(settings: Settings, id: str, word: str) -> None:
     output.answer(settings, "approval", view, lambda: _decided_lines(view))
 
 
-def _listing(views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int) -> list[str]:
+def waiting_lines(views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int) -> list[str]:
     """Return a row for each slot of each request; the earliest deadline comes first."""
     return rows(
         ("ID", "USER", "RESOURCE", "UNITS", f"FROM ({zone.key})", "TO", "WAITS", "UNTIL", "NOTE"),
@@ -121,13 +123,17 @@ def _id_and_revision(named: str) -> tuple[str, int]:
 def _note_of(view: ApprovalView) -> str:
     changed = f"a change of {short_id(view.reservation)}" if view.change else ""
     noted = f'"{view.note}"' if view.note else ""
-    return "; ".join(each for each in (changed, noted) if each)
+    first = f"approved by {view.first}, needs another" if view.first else ""
+    return "; ".join(each for each in (changed, noted, first) if each)
 
 
 def _decided_lines(view: ApprovalView) -> list[str]:
     """Return the decision, and the slots that it is about, as lines."""
     said = f": {view.word}" if view.word else ""
+    state: str = view.state
+    if view.first and state == "pending":
+        state = f"approved by {view.first}, and needs the approval of another person"
     return [
-        f"{short_id(view.id)} of {view.user} is {view.state}{said}",
+        f"{short_id(view.id)} of {view.user} is {state}{said}",
         f"  {slots_text(view.slots)}",
     ]

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from kalends.cli.admin._store_arguments import CONFIGURATION, address_of
 from kalends.cli.console import output
 from kalends.cli.console.commands import local_command
 from kalends.cli.console.server_parts import server_parts
 from kalends.cli.console.settings import Settings
 from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
 from kalends.core.times import format_time
+
+if TYPE_CHECKING:
+    from kalends.serving.auth.revocations import Revocation
 
 
 @local_command("key", "kalends admin key people", "kalends admin key keys/npaci --json")
@@ -135,7 +143,7 @@ def token(
 @local_command(
     "revoke",
     "kalends admin revoke revoked.txt --token-of ada.token --note 'laptop lost'",
-    "kalends admin revoke revoked.txt --key-of people.pub",
+    "kalends admin revoke npaci.toml --key-of people.pub",
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
@@ -165,14 +173,16 @@ def revoke(
     settings: Settings, file: Path, tokens: tuple[str, ...], keys: tuple[str, ...],
     token_files: tuple[Path, ...], key_files: tuple[Path, ...], note: str,
 ) -> None:  # fmt: skip
-    """Revoke tokens or keys at the servers that read a file.
+    """Revoke tokens or keys at the servers that read a list.
 
     Adds lines to FILE, or makes it. A server reads the file that its configuration names as `revoked`, and
-    reads it again after each change. Revoked tokens and their sessions end at once.
+    reads it again after each change. If FILE is a configuration (.toml), adds them to the list that its
+    servers read: in their database if they have one, where all their processes look each second. Revoked
+    tokens and their sessions end at once.
     """
     with server_parts():
         from kalends.serving.auth.public_keys import KeyTerms, key_id, load_trusted_keys
-        from kalends.serving.auth.revocations import Revocation, revoke
+        from kalends.serving.auth.revocations import Revocation
         from kalends.serving.auth.tokens import id_of
     revoked = [Revocation("token", each) for each in tokens]
     revoked += [Revocation("token", id_of(each.read_text().strip())) for each in token_files]
@@ -186,10 +196,44 @@ def revoke(
     ]
     if not revoked:
         raise click.UsageError("nothing to revoke: give --token, --token-of, --key or --key-of")
-    revoke(file, revoked, note)
+    for server in _lists(file):
+        server(revoked, note)
     output.answer(
         settings,
         "revoked",
         {"file": str(file), "revoked": [each._asdict() for each in revoked]},
         lambda: [f"{each.kind} {each.id} is revoked in {file}" for each in revoked],
     )
+
+
+def _lists(file: Path) -> list[Callable[[Sequence[Revocation], str], None]]:
+    """Return what revokes in each of the lists that `file` is, or that it names as a configuration."""
+    from kalends.cli.servers.server import read_configuration
+    from kalends.serving.auth.revocations import revoke
+
+    if file.suffix != CONFIGURATION:
+        return [partial(revoke, file)]
+    configuration = read_configuration(file)
+    found: list[Callable[[Sequence[Revocation], str], None]] = []
+    for server in (configuration.site, configuration.broker):
+        if server is not None and server.store.url:
+            address = address_of(server.store.url)
+            # Imported here because of the driver, which other stores do not need.
+            from kalends.serving.auth import stored_revocations
+
+            found.append(partial(stored_revocations.revoke, address))
+        elif server is not None:
+            found.append(partial(revoke, _named(file, server.revoked)))
+    if configuration.virtual is not None:
+        found.append(partial(revoke, _named(file, configuration.virtual.revoked)))
+    return found
+
+
+def _named(configuration: Path, revoked: Path | None) -> Path:
+    if revoked is None:
+        raise InvalidInput(
+            "a server of this configuration reads no list of revoked tokens",
+            where=str(configuration),
+            remedy='name a file: revoked = "revoked.txt"',
+        )
+    return revoked

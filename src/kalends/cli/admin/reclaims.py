@@ -132,17 +132,19 @@ def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -
     length = format_duration(view.end - view.start)
     units = f":{view.units}" if view.units else ""
     lines = [f"{view.resource}{units} from {format_time(view.start, zone)} for {length}"]
-    facts = [("reason", view.reason), ("key", "" if dry_run else view.key)]
+    key = "" if dry_run else view.closure or view.key
+    facts = [("reason", view.reason), ("closure" if view.closure else "key", key)]
     if view.beside:
         stay = "1 other reservation fits, and stays" if view.beside == 1 else ""
         facts.append(("beside", stay or f"{view.beside} other reservations fit, and stay"))
     if not view.exact:
         facts.append(("fewest", "perhaps not: there are too many reservations to try every choice"))
     lines += [f"  {name:8} {text}" for name, text in facts if text]
-    return [*lines, *_reservations(view, zone, dry_run)]
+    return [*lines, *reservation_lines(view, zone, dry_run=dry_run)]
 
 
-def _reservations(view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> list[str]:
+def reservation_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool) -> list[str]:
+    """Return a row for each reservation in the period, with its outcome."""
     if not view.reservations:
         return []
     rows = [
@@ -166,7 +168,8 @@ def _outcome(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_
             where = f" on {each.to_resource}" if each.to_resource != view.resource else ""
             return f"moved to {short_time(each.to_start, zone)}{where}"
         case "waiting":
-            return f"{'would be' if dry_run else 'waits to be'} moved{_missing(each, view, zone)}"
+            done = "cancelled" if view.standing == "cancel" else "moved"
+            return f"{'would be' if dry_run else 'waits to be'} {done}{_missing(each, view, zone)}"
         case "stays":
             return f"{'would stay' if dry_run else 'stays'}: {each.why}"
         case "gone":

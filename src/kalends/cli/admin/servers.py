@@ -1,24 +1,28 @@
-"""Running servers: ``kalends admin audit``, ``sites``, ``reconcile``, ``drain`` and ``undrain``."""
+"""Running servers: ``kalends admin audit``, ``bids``, ``reconcile``, ``drain`` and ``undrain``."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import click
 from msgspec import structs
 
+from kalends.cli.admin._store_arguments import AnyStoreArgument, address_of
 from kalends.cli.console import output
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.server_parts import server_parts
 from kalends.cli.console.whole_numbers import WholeNumber
+from kalends.core.durations import parse_duration
 from kalends.core.errors import Unavailable
+from kalends.core.full_times import format_time
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kalends.cli.console.settings import Settings
     from kalends.client.sync import SyncClient
     from kalends.contract.calls import (
@@ -89,8 +93,8 @@ def _how_many(problems: int) -> str:
     return "1 problem" if problems == 1 else f"{problems} problems"
 
 
-@server_command("sites", "kalends admin sites", "kalends admin sites --json")
-def sites(settings: Settings) -> None:
+@server_command("bids", "kalends admin bids", "kalends admin bids --json")
+def bids(settings: Settings) -> None:
     """Show statistics of the sites' bids.
 
     Counts since the start of the broker. CHOSEN bids were the best; PLACED are the jobs that then got a
@@ -129,9 +133,7 @@ def _reasons(view: BidderView) -> str:
 @server_command(
     "reconcile", "kalends admin reconcile --wait 30", "kalends admin reconcile site.sqlite"
 )
-@click.argument(
-    "store", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("store", required=False, type=AnyStoreArgument())
 @click.option(
     "--wait",
     "wait_s",
@@ -143,7 +145,7 @@ def _reasons(view: BidderView) -> str:
 @click.option(
     "--go-on", is_flag=True, help="Accept new bookings before all sites have been compared."
 )
-def reconcile(settings: Settings, store: Path | None, wait_s: int, go_on: bool) -> int:  # fmt: skip
+def reconcile(settings: Settings, store: Path | str | None, wait_s: int, go_on: bool) -> int:  # fmt: skip
     """Compare a broker with its sites and repair differences.
 
     At a broker (scope admin), compares its register with every site. Locks slots again that a site has lost
@@ -156,12 +158,14 @@ def reconcile(settings: Settings, store: Path | None, wait_s: int, go_on: bool) 
     At a site whose store was restored from a backup, lists the registers that are not compared yet and
     the number of reservations at risk. With --go-on the site stops waiting for them.
 
-    With STORE, accepts a backup in place of a store while no server uses it. The server started on it
-    accepts no new claims until everything is compared.
+    With STORE, a file or the URL of a PostgreSQL database, accepts a backup in place of a store while no
+    server uses it. The server started on it accepts no new claims until everything is compared.
     """
     if store is not None:
         if go_on:
             raise click.UsageError("--go-on is for a running server, not for a STORE.")
+        if isinstance(store, str):
+            return _accept_database(settings, store)
         return _accept(settings, store)
     with settings.connect() as client:
         reconciled = client.reconcile(wait_s=wait_s, go_on=go_on)
@@ -180,6 +184,23 @@ def _accept(settings: Settings, store: Path) -> int:
     epoch = maintenance.reconcile(store, KINDS)
     report = {"store": str(store), "epoch": epoch}
     output.answer(settings, "reconcile", report, lambda: [f"accepted {store}, epoch {epoch}"])
+    return 0
+
+
+def _accept_database(settings: Settings, url: str) -> int:
+    address = address_of(url)
+    # Imported here because of the driver, which other stores do not need.
+    from kalends.broker.register.postgres.postgres_register import accept_restored
+    from kalends.broker.register.postgres.register_schema import REGISTER
+    from kalends.stores.postgres.migrations import accept_cluster, kind_of
+
+    if kind_of(address) == REGISTER.kind:
+        accept_restored(address)
+    else:
+        # What a site may have forgotten, the marks of its brokers tell.
+        accept_cluster(address)
+    report = {"store": address.shown}
+    output.answer(settings, "reconcile", report, lambda: [f"accepted {address.shown}"])
     return 0
 
 
@@ -213,22 +234,30 @@ def _lost_line(lost: LostReservation) -> str:
     return f"  lost: {lost.id} of {lost.user}: {what}; in the way: {', '.join(lost.blockers)}"
 
 
-def _intake_command(name: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a function a command that opens or closes the server at --broker to new claims."""
-    call = f"kalends admin {name}"
-    return server_command(name, call, f"{call} --broker http://127.0.0.1:7101")
-
-
-@_intake_command("drain")
-def drain(settings: Settings) -> None:
+@server_command("drain", "kalends admin drain", "kalends admin drain --for 2h")
+@click.option(
+    "--for", "length", metavar="DURATION", default="", help="Length of the drain, e.g. 2h."
+)
+@click.option(
+    "--until", metavar="TIME", default="", help="End of the drain, e.g. 18:00.  [default: none]"
+)
+def drain(settings: Settings, length: str, until: str) -> None:
     """Refuse new claims; keep promises.
 
-    Calls the site or broker at --broker and needs the scope admin. `kalends admin undrain` ends it.
+    Without --for or --until, the drain lasts until `kalends admin undrain`. Calls the site or broker at
+    --broker and needs the scope admin.
     """
-    _drain(settings, on=True)
+    if length and until:
+        raise click.UsageError("Give --for or --until, not both.")
+    if length:
+        parse_duration(length, where="--for")
+        until = f"in {length}"
+    _drain(settings, on=True, until=until)
 
 
-@_intake_command("undrain")
+@server_command(
+    "undrain", "kalends admin undrain", "kalends admin undrain --broker http://127.0.0.1:7101"
+)
 def undrain(settings: Settings) -> None:
     """Accept new claims again.
 
@@ -237,9 +266,10 @@ def undrain(settings: Settings) -> None:
     _drain(settings, on=False)
 
 
-def _drain(settings: Settings, *, on: bool) -> None:
+def _drain(settings: Settings, *, on: bool, until: str = "") -> None:
+    zone = settings.time_zone()
     with settings.connect() as client:
-        health = client.drain(on)
-    output.answer(
-        settings, "health", health, lambda: [f"{health.role} {health.name}: {health.status}"]
-    )
+        health = client.drain(on, until=client.time_s(until, where="--until") if until else None)
+    end = f" until {format_time(health.until, zone)}" if health.until else ""
+    line = f"{health.role} {health.name}: {health.status}{end}"
+    output.answer(settings, "health", health, lambda: [line])

@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import kalends
+from kalends.cli.admin._store_arguments import (
+    CONFIGURATION,
+    AnyStoreArgument,
+    StoreArgument,
+    address_of,
+)
 from kalends.cli.console import output
 from kalends.cli.console.commands import local_command
 from kalends.cli.console.server_parts import server_parts
@@ -20,9 +26,11 @@ from kalends.core.errors import InvalidInput
 if TYPE_CHECKING:
     from kalends.backends.check_up import CheckUp
     from kalends.resource_servers.setup.configured_allocations import MachineThrough
-    from kalends.serving.configuration import AgentsConfiguration, SiteConfiguration
-
-CONFIGURATION: Final = ".toml"
+    from kalends.serving.configuration import (
+        AgentsConfiguration,
+        BrokerConfiguration,
+        SiteConfiguration,
+    )
 
 SCRIPTS: Final = "scripts of users"
 
@@ -34,12 +42,13 @@ VERSION: Final = "version"
     "kalends admin backup site.sqlite site-copy.sqlite",
     "kalends admin backup broker.sqlite broker-copy.sqlite --json",
 )
-@click.argument("store", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("store", type=StoreArgument())
 @click.argument("destination", type=click.Path(path_type=Path))
 def backup(settings: Settings, store: Path, destination: Path) -> None:
     """Copy a store while its server runs.
 
-    The copy has the state of one moment and is checked before the command ends.
+    The copy has the state of one moment and is checked before the command ends. A store on PostgreSQL is
+    backed up with the tools of PostgreSQL.
     """
     with server_parts():
         from kalends.cli.admin._store_kinds import KINDS
@@ -50,11 +59,13 @@ def backup(settings: Settings, store: Path, destination: Path) -> None:
 
 
 @local_command("doctor", "kalends admin doctor site.sqlite", "kalends admin doctor site.toml")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def doctor(settings: Settings, file: Path) -> int:
+@click.argument("file", type=AnyStoreArgument())
+def doctor(settings: Settings, file: Path | str) -> int:
     """Check a store, or the host and batch systems of a server.
 
-    FILE is a store, or a configuration (.toml). For a configuration, checks each batch system in it: version,
+    FILE is a store, the URL of a PostgreSQL database, or a configuration (.toml). For a database, checks its
+    settings; a configuration that has a database as store keeps its password out of the list of processes.
+    For a configuration, checks each batch system in it: version,
     clock, nodes and users. Makes a reservation of a minute for each user, 300 days ahead, and deletes it at
     once. If jobs of a machine run through the batch system, also checks the commands and Unix users that this
     host needs. Asks nothing of a batch system that PSI/J reaches. If this host runs jobs and you are root,
@@ -64,6 +75,8 @@ def doctor(settings: Settings, file: Path) -> int:
     Shows the version of this kalends, and the features that its messages have beyond the base version. Prints
     one line for each problem. The exit code is 1 if there are any.
     """
+    if isinstance(file, str):
+        return _check_database(settings, file)
     if file.suffix == CONFIGURATION:
         return _check_configured(settings, file)
     with server_parts():
@@ -72,6 +85,17 @@ def doctor(settings: Settings, file: Path) -> int:
     findings = maintenance.doctor(file, KINDS)
     report = {"store": str(file), "problems": findings}
     output.answer(settings, "doctor", report, lambda: findings or [f"{file} is sound"])
+    return 1 if findings else 0
+
+
+def _check_database(settings: Settings, url: str) -> int:
+    address = address_of(url)
+    # Imported here because of the driver, which other stores do not need.
+    from kalends.stores.postgres.settings import doctor as examined
+
+    findings = examined(address)
+    report = {"store": address.shown, "problems": findings}
+    output.answer(settings, "doctor", report, lambda: findings or [f"{address.shown} is sound"])
     return 1 if findings else 0
 
 
@@ -95,18 +119,39 @@ def _check_configured(settings: Settings, file: Path) -> int:
         name: CheckUp(each.facts, [*not_writable(each.folder), *each.problems, *each.warnings])
         for name, each in checked.items()
     }
+    database = _checked_database(server)
     scripts = {SCRIPTS: asyncio.run(_checked_scripts(server.agents))}
     report = {
         "site" if site else "broker": server.name,
         "batch_systems": _rows(systems),
         "machines": _rows(machines),
+        "databases": _rows(database),
         "scripts": _rows(scripts)[0],
         "version": kalends.__version__,
         "features": sorted(KNOWN),
     }
-    found = {**systems, **machines, **scripts, VERSION: _version()}
+    found = {**systems, **machines, **database, **scripts, VERSION: _version()}
     output.answer(settings, "doctor", report, lambda: _lines(found))
     return 1 if any(each.problems for each in found.values()) else 0
+
+
+def _checked_database(server: SiteConfiguration | BrokerConfiguration) -> dict[str, CheckUp]:
+    """Check the settings of the database that is the server's store, if there is one."""
+    if not server.store.url:
+        return {}
+    address = address_of(server.store.url)
+    from kalends.backends.check_up import CheckUp
+    from kalends.servers.database_address import check_folder
+    from kalends.servers.database_schemas import schema_of
+    from kalends.servers.site_folder import folder_problem
+    from kalends.serving.configuration import SiteConfiguration
+    from kalends.stores.postgres.settings import doctor as examined
+
+    check_folder(server)
+    problems = examined(address, schema_of(server), server.name)
+    if isinstance(server, SiteConfiguration) and (problem := folder_problem(server)):
+        problems.append(problem)
+    return {address.shown: CheckUp([], problems)}
 
 
 def _version() -> CheckUp:

@@ -19,11 +19,11 @@ from kalends.cli.console.site_calls import SITE_HELP, site_client
 from kalends.cli.console.whole_numbers import WholeNumber
 from kalends.cli.requests import agent_options, request_options
 from kalends.cli.requests.request_texts import HASH_SHOWN
-from kalends.client.inputs.scripts import read_script
 from kalends.contract.calls import AgentView, RunView
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
+from kalends.rim.script_files import read_script
 
 if TYPE_CHECKING:
     from kalends.client.trials.trial_run import Replay

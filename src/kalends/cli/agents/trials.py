@@ -18,10 +18,10 @@ from kalends.cli.console.output import short_time
 from kalends.cli.console.server_parts import agent_parts
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests import agent_options, request_options
-from kalends.client.inputs.scripts import read_script
 from kalends.core.errors import InvalidInput
 from kalends.core.scripts import Violation, script_hash
 from kalends.core.times import parse_time
+from kalends.rim.script_files import read_script
 
 if TYPE_CHECKING:
     from kalends.agents.world.visible_calendar import Shown
@@ -72,14 +72,19 @@ def check(settings: Settings, file: Path, argument: tuple[str, ...]) -> int:
     """Check a script and measure its cost.
 
     Lists every violation of the language with its place and remedy; the exit code is then 2. A valid
-    script runs on sample calendars of 100 and 1,000 slots, pick(bids) on sample bids; if a run fails,
-    the exit code is 1.
+    script runs on sample calendars of 100 and 1,000 slots, pick(bids) on sample bids, and
+    rank(schedules, machine) on sample schedules; if a run fails, the exit code is 1.
     """
     source = read_script(file)
     arguments = agent_options.argument_values(argument)
     with agent_parts():
         from kalends.client.trials import script_check
     checked = asyncio.run(script_check.check(source, arguments))
+    return tell_check(settings, file, source, checked)
+
+
+def tell_check(settings: Settings, file: Path, source: str, checked: TrialCheck) -> int:
+    """Print the result of a check of `file`; return the exit code that it means."""
     output.answer(settings, "checked", checked, lambda: _check_lines(str(file), source, checked))
     if checked.code == "rejected":
         return InvalidInput.exit_code

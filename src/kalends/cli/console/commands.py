@@ -176,7 +176,8 @@ def _connection_options(*, hidden: bool) -> list[click.Parameter]:
     return [
         _option("--profile", "KALENDS_PROFILE", "Profile of your configuration file.  "
                 "[default: the one called default, if there is one]", hidden=hidden, metavar="NAME"),
-        _option("--broker", "KALENDS_BROKER", f"Server address.  [default: {DEFAULT_BROKER}]",
+        _option("--broker", "KALENDS_BROKER", "Server address; several with commas, if they "
+                f"stand for each other.  [default: {DEFAULT_BROKER}]",
                 hidden=hidden, metavar="URL"),
         _option("--token", "KALENDS_TOKEN", "Your token; other users may see it, unlike with --token-file.",
                 hidden=hidden, metavar="TEXT"),

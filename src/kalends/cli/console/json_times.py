@@ -18,13 +18,14 @@ NAMES: Final = frozenset(
     {
         "start", "end", "at", "at_ms", "until", "since", "earliest", "latest", "expected", "p50", "p90",
         "as_of", "now", "submitted", "started", "over", "start_by", "late_start", "next_end",
-        "to_start", "to_end",
+        "to_start", "to_end", "nominal", "nearest", "opens", "complete_from",
     }
 )  # fmt: skip
 ENDINGS: Final = ("_at", "_until", "_since")
 
 IN_ROWS: Final = {
     ("CalendarView", "free"): 2,
+    ("CalendarView", "prices"): 2,
     ("MachinePlan", "free"): 1,
     ("ReclaimView", "lacking"): 2,
 }

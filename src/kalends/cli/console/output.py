@@ -49,10 +49,10 @@ def say(line: str, *, error: bool = False) -> None:
         _echo(screen.painted(line, plain_line(line)))
 
 
-def _echo(text: str) -> None:
+def _echo(text: str | bytes, *, nl: bool = True) -> None:
     """Print on standard output; if that fails, e.g. on a full disk, report it and exit."""
     try:
-        click.echo(text)
+        click.echo(text, nl=nl)
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
@@ -92,6 +92,11 @@ def say_script(source: str) -> None:
         return
     for line in source.expandtabs().splitlines():
         say(line)
+
+
+def say_file(text: str) -> None:
+    """Print the text of a file unchanged, with its own line ends."""
+    _echo(text.encode(), nl=False)
 
 
 class HarmlessBytes:

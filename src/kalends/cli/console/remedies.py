@@ -88,7 +88,8 @@ def _with_sites(settings: Settings, error: NotFound) -> NotFound:
 
 def _takes_only_tls(error: KalendsError) -> bool:
     """Return whether there was no answer because the port uses TLS, by connecting with TLS."""
-    if not (error.where.startswith("http://") and CLOSED in error.detail):
+    plain = error.where.startswith("http://") and "," not in error.where
+    if not (plain and CLOSED in error.detail):
         return False
     # Imported here because a wrong address is rare.
     from kalends.client.transports.tls_probe import speaks_tls

@@ -36,6 +36,7 @@ class Wish(NamedTuple):
     at_most_once: bool = False
     redundant: bool = False
     by_limits: bool = False
+    data: tuple[str, ...] = ()
 
 
 def wish_of(machine: str, options: dict[str, Any]) -> Wish:
@@ -43,7 +44,7 @@ def wish_of(machine: str, options: dict[str, Any]) -> Wish:
 
     Raises `InvalidInput` for such an option with a machine, and for a reservation without a machine.
     """
-    names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant", "by_limits")
+    names = ("on", "end_by", "prefer", "home", "at_most_once", "redundant", "by_limits", "data")
     given = {name: options.pop(name, False) for name in names}
     named = [name for name, value in given.items() if value]
     if named:
@@ -62,7 +63,7 @@ def wish_of(machine: str, options: dict[str, Any]) -> Wish:
         prefer = dict(preference_named(each) for each in given["prefer"])
     return Wish(
         given["on"], given["end_by"] or None, prefer, given["home"],
-        given["at_most_once"], given["redundant"], given["by_limits"],
+        given["at_most_once"], given["redundant"], given["by_limits"], given["data"] or (),
     )  # fmt: skip
 
 
@@ -89,6 +90,8 @@ def _machine_or_wish(ctx: click.Context, parameter: click.Parameter, machine: st
 
 
 def _machine(ctx: click.Context, parameter: click.Parameter, machine: str) -> str:
+    if ctx.params.get("charges"):
+        return ""
     return _checked(ctx, machine or _usual(ctx))
 
 
@@ -125,6 +128,9 @@ machine_or_wish = all_of(
     click.option("--home", multiple=True, metavar="SITE",
                  help="Site, or virtual site, that is always asked for a bid; may be repeated "
                       "(without MACHINE)."),
+    click.option("--data", multiple=True, metavar="SITE:SIZE",
+                 help="Input at a site, whose transport counts, e.g. sdsc:20GB; may be repeated "
+                      "(without MACHINE)."),
     click.option("--at-most-once", is_flag=True,
                  help="Register the start at the broker before the job starts (without MACHINE)."),
     click.option("--by-limits", is_flag=True,
@@ -136,6 +142,9 @@ step_options = all_of(
                  help="Command on one of several machines; may be repeated."),
     click.option("--wait-for-parts", default="", metavar="DURATION",
                  help="Longest wait for the nodes of several machines, e.g. 5m.  [default: 2m]"),
+    click.option("--traffic", default="", metavar="SIZE",
+                 help="Data that each node exchanges with the others in a second, where a virtual site "
+                      "splits the job, e.g. 20MB.  [default: none]"),
     click.option("--keep-slots", is_flag=True,
                  help="Keep the slots of several machines when all parts have ended."),
 )  # fmt: skip
@@ -147,6 +156,8 @@ job_options = all_of(
                  help="Time limit, e.g. 1h30m; with --sizes one for each, e.g. 4h,2h,1h."),
     click.option("--name", default="", metavar="TEXT", help="Name of the job, e.g. solver."),
     click.option("--project", default="", metavar="NAME", help="Project to charge."),
+    click.option("--at-most", default="", metavar="CREDITS",
+                 help="Budget, e.g. 40: a job that may cost more by its limit is refused."),
     click.option("--priority", default="", metavar="CLASS",
                  help="Priority class of the machine, e.g. high."),
     click.option("--shape", default="", metavar="AxB",
@@ -183,23 +194,26 @@ job_options = all_of(
 OTHER_WORDS: Final = {
     "nodes": "--nodes", "sizes": "--sizes", "shape": "--shape", "malleable": "--malleable",
     "reservation": "--reservation", "after": "--after", "held": "--held", "rerun": "--rerun",
-    "array": "--array", "on": "--on", "prefer": "--prefer", "home": "--home",
+    "array": "--array", "on": "--on", "prefer": "--prefer", "home": "--home", "data": "--data",
     "at_most_once": "--at-most-once", "redundant": "--redundant",
-    "implementations": "--implementations", "pick": "--pick",
+    "implementations": "--implementations", "pick": "--pick", "rank": "--rank",
 }  # fmt: skip
 """Options of a job on one machine, or on one that a broker chooses."""
 
 STEP_WORDS: Final = {
     "parts": "--part", "wait_for_parts": "--wait-for-parts", "keep_slots": "--keep-slots",
+    "traffic": "--traffic",
 }  # fmt: skip
 """Options of a job on several machines."""
 
 
 class PartsTimes(NamedTuple):
-    """The time of a job in step, as for `Client.submit_in_step`, and the key of the call."""
+    """The time, traffic and budget of a job in step, as for `Client.submit_in_step`, and the call's key."""
 
     at: Time | None
     window: Window
+    traffic: str
+    at_most: str
     key: str
 
 
@@ -209,9 +223,9 @@ def is_request(machine: str) -> bool:
 
 
 def booking(options: Mapping[str, Any], key: str = "") -> PartsTimes:
-    """Return the time of a job in step from its options."""
+    """Return the time, traffic and budget of a job in step from its options."""
     begin, at, end_by = (options[name] or None for name in ("begin", "at", "end_by"))
-    return PartsTimes(at, (begin, end_by), key)
+    return PartsTimes(at, (begin, end_by), options["traffic"], options["at_most"], key)
 
 
 def job_alone(
@@ -241,7 +255,7 @@ def step_from(
             )
     commands = dict(_command(each) for each in options["parts"])
     first = program or next(iter(commands.values()), ())
-    options = {**options, "nodes": 1}
+    options = {**options, "nodes": 1, "at_most": ""}
     common = job_from(
         "", first, not_before=0, script=script, limit=options["limit"], options=options
     )

@@ -23,7 +23,7 @@ OPTION: Final = "--script"
 UNREAD_SHOWN_MAX: Final = 20
 UNREAD_CHARACTERS_MAX: Final = 80
 
-NOT_OF_A_JOB: Final = frozenset({"script", "implementations", "pick", "key", "each_line"})
+NOT_OF_A_JOB: Final = frozenset({"script", "implementations", "pick", "rank", "key", "each_line"})
 """Options of this call alone: they name files of the caller's, or make the call repeatable."""
 
 

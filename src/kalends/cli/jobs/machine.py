@@ -148,6 +148,8 @@ def machine(settings: Settings, machine: str, gaps: bool) -> None:
         if load.decides:
             output.say(f"{load.decides} alone schedules the jobs, and chooses their nodes")
             continue
+        if load.aside:
+            continue
         width = min(terminal.width, DRAWN_WIDTH_MAX)
         output.print_lines(drawings.draw_nodes(load, found.jobs, width=width), terminal)
     output.say("")

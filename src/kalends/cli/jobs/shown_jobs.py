@@ -16,8 +16,10 @@ from kalends.client.inputs import job_texts
 from kalends.client.inputs.job_texts import JobName
 from kalends.contract.job_calls import JobView, MachineLoad, end_text
 from kalends.core.durations import format_duration
+from kalends.core.money import format_credits
 from kalends.core.number_ranges import numbers_text
 from kalends.core.run_times import clocks_agree
+from kalends.core.times import format_time
 
 if TYPE_CHECKING:
     from kalends.client.client import Client
@@ -119,17 +121,25 @@ def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
         if load.configured_policy not in ("", load.policy) and not load.policy_disabled
     ]
     remarks += [
-        f"{load.machine}: out of service: {numbers_text(each.nodes)}: {each.reason}"
+        f"{load.machine}: out of service"
+        + (f" until {format_time(each.until, 'UTC')}" if each.until else "")
+        + f": {numbers_text(each.nodes)}"
+        + (f": {each.reason}" if each.reason else "")
         for load in machines
         for each in load.out_reasons
+    ]
+    remarks += [
+        f"{load.machine}: belongs to the host {load.aside}, and its site runs on another one"
+        for load in machines
+        if load.aside
     ]
     return remarks + output.rows(
         ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
         [
             (
                 load.machine, load.nodes, "?" if load.decides else load.free, load.out,
-                load.reserved, load.running, load.waiting, load.policy,
-                "advisory" if load.decides else load.description,
+                load.reserved, *(("?", "?") if load.aside else (load.running, load.waiting)),
+                load.policy, "advisory" if load.decides else load.description,
             )
             for load in machines
         ],
@@ -169,6 +179,10 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
         lines.append(f"changing   to {job.changing_to} nodes since {since}: no answer yet")
     if job.refused:
         lines.append(f"unchanged  {short_time(job.refused_at, zone)}: {job.refused}")
+    if job.cost_max:
+        lines.append(
+            f"costs      at most {format_credits(job.cost_max)} credits of {job.payer}: so much is reserved"
+        )
     if job.until:
         lines.append(f"until      {short_time(job.until, zone)} at the latest")
     if job.over:

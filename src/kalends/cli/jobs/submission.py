@@ -69,6 +69,9 @@ _EACH_LINE: Final = "--each-line"
 @job_options.step_options
 @click.option("--pick", default="", metavar="FILE",
               help="Script whose pick(bids) orders the bids, e.g. pick.py (without MACHINE).")  # fmt: skip
+@click.option("--rank", default="", metavar="FILE",
+              help="Script whose rank(schedules, machine) orders a site's ways to run the job, e.g. rank.py "
+                   "(without MACHINE).")  # fmt: skip
 @click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
 def submit(
     settings: Settings,
@@ -78,6 +81,7 @@ def submit(
     script: str | None,
     implementations: str,
     pick: str,
+    rank: str,
     key: str,
     each_line: str,
     **options: Any,
@@ -89,33 +93,37 @@ def submit(
     start together, or none does.
     """
     if each_line:
-        if program or script or implementations or pick:
+        if program or script or implementations or pick or rank:
             raise click.UsageError(
-                "--each-line excludes a command, --script, --implementations and --pick."
+                "--each-line excludes a command, --script, --implementations, --pick and --rank."
             )
         _submit_each(settings, each_line, machine, key)
         return
     text = job_script.read_script(script) if script else ""
-    order = job_script.read_text(pick, "--pick") if pick else ""
+    orders = {
+        name: job_script.read_text(path, f"--{name}") if path else ""
+        for name, path in (("pick", pick), ("rank", rank))
+    }
     if job_options.is_request(machine):
-        options |= {"implementations": implementations, "pick": pick}
+        options |= {"implementations": implementations, "pick": pick, "rank": rank}
         step = job_options.step_from(machine, program, script=text, options=options)
         _submit_in_step(settings, machine, step, job_options.booking(options, key))
     else:
         job_options.refuse_alone("submit", options)
-        _submit_one(settings, machine, program, text, order, options, key, implementations)
+        _submit_one(settings, machine, program, text, orders, options, key, implementations)
 
 
 def _submit_one(
-    settings: Settings, machine: str, program: tuple[str, ...], text: str, order: str,
-    options: dict[str, Any], key: str, implementations: str,
+    settings: Settings, machine: str, program: tuple[str, ...], text: str,
+    orders: dict[str, str], options: dict[str, Any], key: str, implementations: str,
 ) -> None:  # fmt: skip
-    """Submit a job to a machine, or to none; `order` is the source of the script that orders bids."""
+    """Submit a job to a machine, or to none; `orders` are the sources of scripts that order bids, or ways."""
     wish = job_options.wish_of(machine, options)
     if options["reservation"]:
         options["reservation"] = shown_jobs.reservation_id(settings, options["reservation"])
-    if order:
-        job_options.refuse_with_machine(machine, "--pick")
+    for name, source in orders.items():
+        if source:
+            job_options.refuse_with_machine(machine, f"--{name}")
     ways: tuple[Implementation, ...] = ()
     if implementations:
         ways = _implementations(machine, implementations, program, text, options)
@@ -135,7 +143,12 @@ def _submit_one(
 
                 job = job_of(job, ways)
             placed = client.place_job(
-                job, **wish._asdict(), implementations=ways, pick=order, key=key
+                job,
+                **wish._asdict(),
+                implementations=ways,
+                pick=orders["pick"],
+                rank=orders["rank"],
+                key=key,
             )
             output.answer(settings, "placed", placed, lambda: _place_told(settings, placed))
 

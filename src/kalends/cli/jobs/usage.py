@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -15,6 +13,7 @@ from kalends.cli.console import output, site_calls
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.jobs import job_options, shown_jobs
+from kalends.cli.jobs.tables import opened, write_table
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id
 
@@ -59,7 +58,7 @@ SLOT_COLUMNS: Final = (
 @server_command(
     "usage",
     "kalends usage sdsc/sp2 --everyone --swf october.swf",
-    "kalends usage centre/cluster --each --from 2026-10-01 --to 2026-11-01",
+    "kalends usage --charges --project dna --csv dna.csv",
 )
 @job_options.machine_argument
 @click.option("--from", "start", default="now-30d", show_default=True, metavar="TIME",
@@ -68,9 +67,12 @@ SLOT_COLUMNS: Final = (
 @click.option("--everyone", is_flag=True, help="Sum up all users; needs the scope audit or admin.")
 @click.option("--each", is_flag=True,
               help="Print a row for each reservation in the batch system behind the resource.")  # fmt: skip
+@click.option("--charges", is_flag=True, is_eager=True,
+              help="Show what was charged to your accounts at each owner, instead of a machine.")  # fmt: skip
+@click.option("--project", default="", metavar="NAME", help="With --charges: of this project only.")
 @click.option("--csv", "table", type=NEW_FILE, metavar="FILE",
-              help="New CSV file with a row for each job, or with --each for each reservation; "
-              "- for standard output.")  # fmt: skip
+              help="New CSV file with a row for each job, with --each for each reservation, or "
+              "with --charges for each entry; - for standard output.")  # fmt: skip
 @click.option("--swf", "log", type=NEW_FILE, metavar="FILE",
               help="New workload log of these jobs, for kalends simulate.")  # fmt: skip
 def usage(
@@ -80,13 +82,28 @@ def usage(
     end: str,
     everyone: bool,
     each: bool,
+    charges: bool,
+    project: str,
     table: Path | None,
     log: Path | None,
 ) -> None:
     """Sum up the node-seconds that your jobs used, by project.
 
     For a resource backed by a batch system, shows your reservations there, and their use by your jobs.
+    With --charges, shows the credits of each owner that your reservations and jobs have cost.
     """
+    if charges:
+        # Imported here because most sums are about machines.
+        from kalends.cli.jobs.charges import show_charges
+
+        show_charges(settings, start, end, project, table, everyone=everyone)
+        return
+    if project:
+        raise InvalidInput(
+            "a project is for the charges of all owners",
+            where="--project",
+            remedy="add --charges",
+        )
     with site_calls.client_at(settings, machine) as client:
         start_s, end_s = client.period_s(start, end)
         if each and log is not None:
@@ -157,7 +174,7 @@ def _export(
     for path, write in ((table, write_csv), (log, write_log)):
         if path is None:
             continue
-        with _opened(path) as stream:
+        with opened(path) as stream:
             count = write(stream, pages(client, machine, start, end, by="over", everyone=everyone))
         if path != Path("-"):
             output.say(f"{path}: {count} jobs")
@@ -175,36 +192,10 @@ def pages(
         yield page
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    """Open a new file that appears when it is complete; ``-`` is standard output."""
-    if path == Path("-"):
-        yield sys.stdout
-        return
-    from kalends.cli.console.files import new_file
-
-    with new_file(path) as stream:
-        yield stream
-
-
 def write_csv(stream: TextIO, found: Iterable[HistoryPage]) -> int:
     """Write a header and a row for each job; return the number of jobs. Times are UTC, or empty for none."""
     cells = ([_cell(row, name) for name in JOB_COLUMNS] for page in found for row in page.rows)
-    return _write_table(stream, JOB_COLUMNS, cells)
-
-
-def _write_table(stream: TextIO, header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
-    """Write a header and `rows` as they come; return their number."""
-    # Imported here because most sums are printed.
-    import csv
-
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    count = 0
-    for row in rows:
-        writer.writerow(row)
-        count += 1
-    return count
+    return write_table(stream, JOB_COLUMNS, cells)
 
 
 def write_log(stream: TextIO, found: Iterable[HistoryPage]) -> int:
@@ -237,8 +228,8 @@ def _show_slots(
         data = {"machine": machine, "slots": rows, **told}
         output.answer(settings, "slots", data, lambda: _each(rows, last, settings))
         return
-    with _opened(table) as stream:
-        _write_table(stream, SLOT_COLUMNS, map(_slot_cells, rows))
+    with opened(table) as stream:
+        write_table(stream, SLOT_COLUMNS, map(_slot_cells, rows))
     if table != Path("-"):
         output.say(f"{table}: {len(rows)} reservations")
 

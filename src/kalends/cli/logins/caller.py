@@ -13,6 +13,7 @@ from kalends.client.logins.profiles import config_path
 from kalends.contract.calls import CallerView
 from kalends.core.durations import format_duration
 from kalends.core.times import format_time
+from kalends.rim.web_addresses import addresses_in
 
 
 @server_command("whoami", "kalends whoami", "kalends whoami --json")
@@ -51,11 +52,11 @@ def lifetime_text(view: CallerView, zone: ZoneInfo, *, renewed: bool) -> str:
 
 
 def for_whom(view: CallerView, address: str) -> str:
-    """Return the audiences of the token, and whether servers other than that at `address` could use it.
+    """Return the audiences of the token, and whether servers other than those at `address` could use it.
 
     "" if the server does not report audiences.
     """
-    own = {view.server, address.rstrip("/")}
+    own = {view.server, *(each.rstrip("/") for each in addresses_in(address))}
     others = [each for each in view.audiences if each.rstrip("/") not in own]
     named = ", ".join(view.audiences)
     if not others:

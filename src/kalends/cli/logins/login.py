@@ -33,7 +33,7 @@ from kalends.contract.calls import CallerView
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.identifiers import split_resource
 from kalends.rim import private_files
-from kalends.rim.web_addresses import is_guarded
+from kalends.rim.web_addresses import addresses_in, is_guarded
 
 NOBODY = UserProfile(broker="")
 
@@ -140,9 +140,11 @@ def _wanted(
             where="--broker",
             remedy="kalends login --broker https://HOST:PORT",
         )
-    if not is_guarded(broker):
+    for url in addresses_in(broker):
+        if is_guarded(url):
+            continue
         raise InvalidInput(
-            f"{broker} is not encrypted, so a token cannot be sent there",
+            f"{url} is not encrypted, so a token cannot be sent there",
             where="--broker",
             remedy="write an https:// address; http:// is only for this host",
         )

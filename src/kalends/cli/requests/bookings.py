@@ -13,7 +13,14 @@ from kalends.cli.console import output, problems
 from kalends.cli.console.commands import all_of, section, server_command
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.cli.requests import agent_options, find, request_options, request_texts, waiting_texts
+from kalends.cli.requests import (
+    agent_options,
+    find,
+    request_options,
+    request_texts,
+    series,
+    waiting_texts,
+)
 from kalends.client.inputs.scripts import Agent
 from kalends.client.methods.request_calls import COPIES_MAX, PROMPT_S
 from kalends.client.sync import SyncClient
@@ -38,7 +45,9 @@ MENDED_BY_TIME = frozenset({RefusalCode.BUSY, RefusalCode.HELD})
 _call = section("Call")
 
 
-class BookingOptions(request_options.When, request_options.WaitOptions):
+class BookingOptions(
+    request_options.When, request_options.WaitOptions, request_options.PriceOptions
+):
     """The options of `book` and `hold`, as they were typed."""
 
     agent: str | None
@@ -47,6 +56,9 @@ class BookingOptions(request_options.When, request_options.WaitOptions):
     prefer: tuple[str, ...]
     priority: int
     note: str
+    project: str
+    on_behalf_of: str
+    traffic: str
     key: str
 
 
@@ -57,6 +69,7 @@ class BookingTerms(TypedDict):
     patience: Patience
     give_up_at: int | None
     key: str
+    on_behalf_of: str
 
 
 class Asked:
@@ -75,21 +88,26 @@ class Asked:
         preferences = request_options.preferred(settings, client, options["prefer"])
         self.wanted = client.request(
             text, duration=options["duration"], at=options["at"], window=request_options.window(options),
-            note=options["note"], priority=options["priority"], prefer=preferences,
+            note=options["note"], priority=options["priority"],
+            prefer=request_options.with_price(preferences, options["prefer"]),
+            at_most=options["at_most"], rates=options["rate"], project=options["project"],
             agent=agent, arguments=agent_options.argument_values(options["argument"]),
-            agent_must_run=options["agent_must_run"],
+            agent_must_run=options["agent_must_run"], traffic=options["traffic"],
         )  # fmt: skip
         until, key = options["until"], options["key"] or client.new_key()
         give_up_at = client.time_s(until, where="--until") if until else None
         self.terms = BookingTerms(
-            agent=agent, patience=self.waits.patience, give_up_at=give_up_at, key=key
-        )
+            agent=agent, patience=self.waits.patience, give_up_at=give_up_at, key=key,
+            on_behalf_of=options["on_behalf_of"],
+        )  # fmt: skip
         said = request_texts.Said(key, preferences, self.waits.patience, give_up_at, copies)
         request_options.echo(settings, client, self.wanted, options, said)
 
 
 booking_options = all_of(
     request_options.prefer_option,
+    request_options.price_options,
+    request_options.traffic_option,
     agent_options.agent_options,
     request_options.wait_options,
     _call(
@@ -99,6 +117,18 @@ booking_options = all_of(
         show_default=True,
         metavar="N",
         help="Head start in wait queues, as far as the broker allows it.",
+    ),
+    _call(
+        "--project",
+        default="",
+        metavar="NAME",
+        help="Project that pays, or one for each site, e.g. sdsc=dna.  [default: yourself]",
+    ),
+    _call(
+        "--on-behalf-of",
+        default="",
+        metavar="USER",
+        help="User in whose name to book, if the broker's operator lets you.",
     ),
     _call("--note", default="", metavar="TEXT", help="Note for yourself, e.g. 'run 7'."),
     _call(
@@ -205,20 +235,51 @@ def _settled_copy(
         return client.show(view.id)
 
 
+def _book_series(
+    settings: Settings, text: str, options: BookingOptions, said: series.SeriesOptions
+) -> int:
+    if (
+        options["at"] is None
+        or options["no_wait"]
+        or options["when_free"]
+        or options["agent"]
+        or options["on_behalf_of"]
+    ):
+        raise click.UsageError(
+            "A series needs --at, and excludes --no-wait, --when-free, --agent and --on-behalf-of."
+        )
+    rule = series.rule_of(said, options["until"])
+    options["until"] = None
+    with settings.connect() as client:
+        asked = Asked(settings, client, text, options)
+        wait = options["wait"] or request_options.WAIT_DEFAULT
+        return series.book_series(
+            settings, client, asked.wanted, asked.terms["key"], rule, said, wait
+        )
+
+
 @server_command(
     "book",
     "kalends book 'sdsc/sp2:64 + ncsa/cave' --for 2h --at 'tomorrow 09:00'",
-    "kalends book 'sdsc/sp2:16' --for 1h --prefer mornings --until 'now+1h'",
+    "kalends book ncsa/cave --for 2h --at 'tue 14:00' --every week --times 15",
 )
 @click.argument("request")
 @request_options.when_options
 @booking_options
 @_call("--copies", type=WholeNumber(1, COPIES_MAX), default=1, show_default=True, metavar="N",
        help="Number of copies, booked one by one under the keys KEY-1 to KEY-N.")  # fmt: skip
+@series.series_options
 def book(
     settings: Settings,
     request: str,
     copies: int,
+    every: str | None,
+    times: int | None,
+    rrule: str | None,
+    skip: tuple[str, ...],
+    as_many: bool,
+    give: str | None,
+    keep_going: bool,
     **options: Unpack[BookingOptions],
 ) -> int:
     """Book every part of a request, or nothing.
@@ -227,7 +288,15 @@ def book(
     understood and the key of the call are printed first. If the answer is lost, `kalends show --key
     KEY` reports the outcome, and the same command with `--key KEY` never books twice. If an agent
     fails, its site chooses the earliest slots.
+
+    With --every or --rrule, books a series of occurrences from --at on, each at the same local hour. It ends
+    after --times, or with the day --until.
     """
+    said = series.SeriesOptions(every, times, rrule, skip, as_many, give, keep_going)
+    if said.wanted:
+        return _book_series(settings, request, options, said)
+    if times or skip or as_many or give or keep_going:
+        raise click.UsageError("The options of a series need --every or --rrule.")
     if copies > 1:
         return _book_copies(settings, request, options, copies)
     return _run(settings, request, options, SyncClient.book)

@@ -9,7 +9,7 @@ import click
 from kalends.cli.console import output
 from kalends.cli.console.commands import all_of, server_command
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests import request_options
+from kalends.cli.requests import request_options, series
 from kalends.client.sync import SyncClient
 from kalends.contract.calls import RequestView
 from kalends.core.durations import format_duration, parse_duration
@@ -54,14 +54,32 @@ def _settle(settings: Settings, id: str, wait: str, end_hold: Callable[..., Requ
 
 
 @_id_command("cancel")
-def cancel(settings: Settings, id: str, wait: str) -> None:
-    """Cancel a reservation at all its sites.
+@click.option(
+    "--following", is_flag=True, help="Cancel this occurrence of a series and all later ones."
+)
+@click.option("--all", "whole", is_flag=True, help="Cancel all occurrences of a series.")
+def cancel(settings: Settings, id: str, wait: str, following: bool, whole: bool) -> None:
+    """Cancel a reservation at all its sites, or occurrences of a series.
 
     Also ends requests that hold slots or still wait. With the id of a change that is still being decided,
-    cancels only the change. A repeated call does no harm.
+    cancels only the change. SERIES@2027-03-09 is the occurrence of a series on that day. A repeated call
+    does no harm.
     """
     wait_s = request_options.wait_s(wait)
+    id, _, day = id.partition("@")
+    if following and not day:
+        raise click.UsageError("--following needs an occurrence: SERIES@2027-03-09.")
+    if whole and day:
+        raise click.UsageError("--all cancels the whole series: leave out the day.")
+    if series.is_series(id) and not (day or whole):
+        raise click.UsageError(f"Say what of the series: {id}@DATE, with --following, or --all.")
     with settings.connect() as client:
+        if day or whole:
+            name = series.occurrence_of(client.series(id), day).name if day else ""
+            left = client.cancel_series(id, name, following=following, wait_s=wait_s)
+            zone = settings.time_zone()
+            output.answer(settings, "series", left, lambda: series.series_lines(left, zone))
+            return
         id = client.full_id(id)
         view = client.cancel(id, wait_s=wait_s)
         if view.id != id:

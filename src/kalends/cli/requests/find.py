@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final, Unpack
 from zoneinfo import ZoneInfo
 
@@ -15,7 +16,7 @@ from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.cli.requests import request_options, request_texts
+from kalends.cli.requests import request_options, request_texts, series
 from kalends.cli.requests.waiting_texts import to_approve_lines
 from kalends.contract.calls import (
     Candidate,
@@ -28,6 +29,7 @@ from kalends.contract.calls import (
 from kalends.core.durations import format_duration
 from kalends.core.errors import NoCommonTime, NotFound, Unavailable
 from kalends.core.limits import PRICED_STARTS_MAX
+from kalends.core.money import format_credits
 from kalends.core.refusals import error_of
 from kalends.core.resources import job_of_slot
 
@@ -38,14 +40,20 @@ Delayed = tuple[int, int]
 """How many jobs, and the longest of their delays."""
 
 
+class FindOptions(request_options.When, series.HoursOptions):
+    """The options of a time and of a series, as they were typed."""
+
+
 @server_command(
     "find",
     "kalends find 'sdsc/sp2:64 + ncsa/cave' --for 2h",
-    "kalends find 'ncsa/cave' --for 1h --after 'tomorrow 08:00' --explain",
+    "kalends find ncsa/cave --for 1h --every week --times 15 --between 9:00-18:00",
 )
 @click.argument("request")
 @request_options.when_options
 @request_options.prefer_option
+@request_options.price_options
+@request_options.traffic_option
 @click.option(
     "--count",
     default=5,
@@ -53,6 +61,13 @@ Delayed = tuple[int, int]
     type=WholeNumber(1, 100),
     metavar="N",
     help="Number of starts.",
+)
+@series.hours_options
+@click.option(
+    "--free-for",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Calendar file (.ics) with times at which you are busy: no start overlaps them.",
 )
 @click.option(
     "--explain",
@@ -63,26 +78,47 @@ def find(
     settings: Settings,
     request: str,
     prefer: tuple[str, ...],
+    at_most: str,
+    rate: str,
+    traffic: str,
     count: int,
+    free_for: Path | None,
     explain: bool,
-    **when: Unpack[request_options.When],
+    **when: Unpack[FindOptions],
 ) -> int:
     """Find possible starts; book nothing.
 
-    Prints the best starts at present, with the weights of your preferences. If there is none, prints
-    the refusals. The exit code is then that of `kalends book`: 5, or 75 if a site does not answer.
+    Prints the best starts at present, with the weights of your preferences, and the price at each site. If
+    there is none, prints the refusals. The exit code is then that of `kalends book`: 5, or 75 if a site does
+    not answer.
+
+    With --every or --rrule, finds the weekdays and hours at which the most occurrences of a series fit. The
+    first week begins at --after.
     """
+    if when["every"] or when["rrule"]:
+        given = (when["at"], when["before"], prefer, at_most, rate, traffic, free_for, explain)
+        if any(given):
+            raise click.UsageError("--every and --rrule go with --for, --after and --count only.")
+        with settings.connect() as client:
+            return series.find_hours(settings, client, request, when, when, count)
+    if when["until"]:
+        raise click.UsageError(
+            "Did you mean '--before'? --until is the last day of a series, and needs --every."
+        )
+    if when["times"] or when["skip"] or when["between"]:
+        raise click.UsageError("--times, --except and --between need --every or --rrule.")
     zone = settings.time_zone()
     with settings.connect() as client:
         preferences = request_options.preferred(settings, client, prefer)
         wanted = client.request(
             request, duration=when["duration"], at=when["at"], window=request_options.window(when),
-            prefer=preferences,
+            prefer=request_options.with_price(preferences, prefer), at_most=at_most, rates=rate,
+            traffic=traffic,
         )  # fmt: skip
         request_options.echo(
             settings, client, wanted, when, request_texts.Said(preferences=preferences)
         )
-        found = client.find(wanted, count=count, explain=explain)
+        found = client.find(wanted, count=count, explain=explain, free_for=free_for)
     silent: list[str] = []
     if explain:
         candidates, silent = _priced(settings, found.candidates)
@@ -184,12 +220,27 @@ def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str
         columns.append(("DELAYS", [price.delays or "-" for price in prices]))
     if any(price.delayed_jobs for price in prices):
         columns.append(("JOBS DELAYED", [_jobs_delayed(price) for price in prices]))
+    if any(candidate.costs for candidate in shown):
+        columns.append(("COST", costs_of(shown)))
     columns.append(("ON", [_on(candidate.claims) for candidate in shown]))
     return rows(
         [name for name, _ in columns],
         list(zip(*(cells for _, cells in columns), strict=True)),
         right=("WEIGHT", "IDLE", "DELAYS"),
     )
+
+
+def costs_of(candidates: Sequence[Candidate]) -> list[str]:
+    """Return the price of each start, by site if several have prices: they are never added up."""
+    sites = {site for each in candidates for site in each.costs}
+    return [
+        ", ".join(
+            format_credits(parts) + (f" {site}" if len(sites) > 1 else "")
+            for site, parts in sorted(each.costs.items())
+        )
+        or "-"
+        for each in candidates
+    ]
 
 
 def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:

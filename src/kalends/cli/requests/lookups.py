@@ -16,7 +16,13 @@ from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.cli.requests import request_options, request_texts, waiting_texts
+from kalends.cli.requests import (
+    calendar_files,
+    request_options,
+    request_texts,
+    series,
+    waiting_texts,
+)
 from kalends.cli.requests.waiting_texts import waiting_listing
 from kalends.client.methods.listing_calls import ListState
 from kalends.client.sync import SyncClient
@@ -40,23 +46,30 @@ STATES = [state for state in typing.get_args(ListState) if state]
 @click.option(
     "--everyone", is_flag=True, help="List the requests of all users; needs the scope audit."
 )
+@click.option("--ics", is_flag=True, help="Print the reservations and holds as a calendar file.")
 @click.option("--count", default=100, show_default=True, type=WholeNumber(1, 10_000),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @click.option("--before", default="", metavar="ID", help="Last request of the previous page.")
+@click.option("--unfold", is_flag=True, help="List each occurrence of a series by itself.")
 def list_requests(
     settings: Settings,
     state: ListState | None,
     failed: bool,
     waiting: bool,
     everyone: bool,
+    ics: bool,
     count: int,
     before: str,
+    unfold: bool,
 ) -> None:
     """List your requests, newest first.
 
-    Failed requests are left out. If there are more, the last line shows how to list them.
+    A series is one row, with its next occurrence. Failed requests are left out. If there are more, the last
+    line shows how to list them.
     """
     zone = settings.time_zone()
+    if waiting and ics:
+        raise click.UsageError("--waiting excludes --ics: a waiting request has no time yet.")
     if waiting:
         if state or failed or everyone or before:
             raise click.UsageError("--waiting excludes --state, --all, --everyone and --before.")
@@ -73,8 +86,13 @@ def list_requests(
         pages = _pages(client, state or "", everyone, before, min(count + 1, PAGE_MAX))
         wanted = (view for view in pages if state or failed or view.state != "failed")
         found = list(islice(wanted, count + 1))
-    shown = found[:count]
-    output.answer(settings, "requests", shown, lambda: request_texts.listing(shown, zone))
+        shown = found[:count]
+        text = client.ics(shown) if ics else ""
+    if ics:
+        calendar_files.say_calendar(settings, text)
+    else:
+        rows = shown if unfold else series.folded(shown)
+        output.answer(settings, "requests", shown, lambda: request_texts.listing(rows, zone))
     if len(found) > count:
         last = short_id(shown[-1].id)
         output.say(f"there are more: kalends list --before {last}", error=True)
@@ -101,14 +119,22 @@ def _pages(
 @click.option("--key", metavar="KEY", help="Key of the call that made the request.")
 @click.option("--follow", is_flag=True, help="Show the progress until the request is settled.")
 def show(settings: Settings, id: str | None, key: str | None, follow: bool) -> None:
-    """Show one request, by id or by key.
+    """Show one request, by id or by key, or a series.
 
     A key resolves an unknown outcome: if it is not found, the call never arrived and can be repeated
-    safely.
+    safely. SERIES@2027-03-09 is the occurrence of a series on that day.
     """
     if (id is None) == (key is None):
         raise click.UsageError("Give an ID or --key KEY.")
+    whole, _, day = (id or "").partition("@")
     with settings.connect() as client:
+        if day:
+            id = series.occurrence_of(client.series(whole), day).id
+        elif series.is_series(whole):
+            found = client.series(whole)
+            zone = settings.time_zone()
+            output.answer(settings, "series", found, lambda: series.series_lines(found, zone))
+            return
         view = client.resolve(key) if key is not None else client.show(str(id))
         if follow and view.problem is not None:
             raise error_from_problem(view.problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypedDict
 
@@ -32,6 +32,9 @@ WAIT_S_MAX = 120
 WAIT_DEFAULT = "30s"
 
 _time = section("Time")
+
+PRICE: Final = "price"
+"""The ``--prefer`` for what is cheap."""
 
 LEFT: Final = "the request is still waiting"
 
@@ -64,7 +67,41 @@ prefer_option = _time(
     "--prefer",
     multiple=True,
     metavar="'WHEN [+-WEIGHT]'",
-    help="Preferred time, e.g. mornings, 'mon-thu 09:00-12:00' or 'fri -2'; may be repeated.",
+    help="Preferred time, e.g. mornings, 'mon-thu 09:00-12:00' or 'fri -2', or price; may be repeated.",
+)
+
+_prices = section("Prices")
+
+
+class PriceOptions(TypedDict):
+    """The options about prices, as they were typed."""
+
+    at_most: str
+    rate: str
+
+
+price_options = all_of(
+    _prices(
+        "--at-most",
+        default="",
+        metavar="CREDITS",
+        help="Budget: 40, or one for each site, e.g. sdsc=40,caltech=10.",
+    ),
+    _prices(
+        "--rate",
+        default="",
+        metavar="SITE=N,...",
+        help="The worth of a credit of each site to you, to compare prices, e.g. sdsc=1,caltech=20.",
+    ),
+)
+"""``--at-most`` and ``--rate``; ``--prefer price`` is a preference."""
+
+traffic_option = click.option(
+    "--traffic",
+    default="",
+    metavar="SIZE",
+    help="Data that each node exchanges with the others in a second, where a virtual site splits the "
+    "request, e.g. 20MB.  [default: none]",
 )
 
 wait_option = click.option(
@@ -83,9 +120,18 @@ def wait_s(text: str) -> int:
 
 
 def preferred(settings: Settings, client: SyncClient, said: Iterable[str]) -> list[Preference]:
-    """Parse each ``--prefer``; raises `InvalidInput`."""
+    """Parse each ``--prefer`` but ``price``; raises `InvalidInput`."""
     now_s, zone = client.time_s("now"), settings.time_zone()
-    return [parse_preference(each, now_s=now_s, zone=zone, where="--prefer") for each in said]
+    return [
+        parse_preference(each, now_s=now_s, zone=zone, where="--prefer")
+        for each in said
+        if each != PRICE
+    ]
+
+
+def with_price(preferences: Sequence[Preference], said: Iterable[str]) -> list[str | Preference]:
+    """Return `preferences`, and the word ``price`` if a ``--prefer`` gives it."""
+    return [*preferences, *(each for each in said if each == PRICE)]
 
 
 def window(when: When) -> Window:

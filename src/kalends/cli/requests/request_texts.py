@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -12,6 +12,7 @@ from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.problems import lines as problem_lines
 from kalends.cli.console.screen import stated
 from kalends.cli.requests.agent_options import argument_text
+from kalends.cli.requests.sharing_texts import sharing_facts, sharing_words
 from kalends.cli.requests.waiting_texts import waiting_text
 from kalends.contract.notice_calls import ChangeByOthers, made_text
 from kalends.contract.slots_text import slots_text
@@ -20,6 +21,7 @@ from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id
 from kalends.core.language import format_alternatives, preferences
 from kalends.core.limits import JUST_NOW_S
+from kalends.core.money import format_credits, format_rate
 from kalends.core.requests import Request, span
 from kalends.core.times import format_time
 
@@ -71,6 +73,13 @@ def understood(
             format_time(request.not_after, zone) if request.not_after and not exact else "",
         ),
         *(("prefer", preferences.understood(each, request)) for each in said.preferences),
+        ("prefer", "the lowest price" if request.prefer_price else ""),
+        (
+            "traffic",
+            f"{request.traffic_mb_per_s:g} MB/s of each node" if request.traffic_mb_per_s else "",
+        ),
+        ("at most", by_site(request.at_most)),
+        ("rates", ", ".join(f"{site} {format_rate(n)}" for site, n in request.rates.items())),
         ("waits", _patience_text(said, zone)),
         ("priority", f"{request.priority:+d}" if request.priority else ""),
         ("agent", request.agent),
@@ -79,6 +88,15 @@ def understood(
         ("key", said.key),
     ]
     return [f"{name:8} {text}" for name, text in facts if text]
+
+
+def by_site(parts: Mapping[str, int]) -> str:
+    """Return ``40.00 credits at sdsc, 10.00 at caltech``; for the only site without its name."""
+    told = [
+        format_credits(amount) + (f" at {site}" if site else " credits")
+        for site, amount in sorted(parts.items())
+    ]
+    return ", ".join(told)
 
 
 def _passed(request: Request, now_s: int) -> str:
@@ -101,6 +119,12 @@ def _patience_text(said: Said, zone: ZoneInfo) -> str:
     return f"at most until {until}" if until else ""
 
 
+def cost_text(site: str, parts: int, view: RequestView) -> str:
+    """Describe the charge of a site, and its refund: ``sdsc 40.00 credits, 20.00 paid back``."""
+    back = f", {format_credits(view.refunds[site])} paid back" if site in view.refunds else ""
+    return f"{site} {format_credits(parts)} credits{back}"
+
+
 def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
     """Describe one request in full: its state, times, claims and failure."""
     facts = [("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note)]
@@ -112,6 +136,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         length = format_duration(view.end - view.start)
         facts.append(("start", format_time(view.start, zone)))
         facts.append(("end", f"{format_time(view.end, zone)}, {length} later"))
+    facts += [("cost", cost_text(site, parts, view)) for site, parts in sorted(view.costs.items())]
     if view.parts_ended_at:
         facts.append(("ended", format_time(view.parts_ended_at, zone)))
     if view.expires_at:
@@ -136,6 +161,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("before", slots_text(view.changed.was, zone)))
     if view.changing:
         facts.append(("changing", _changing_text(view)))
+    facts += sharing_facts(view, zone)
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
     state = _stage(view)
     return [
@@ -155,8 +181,8 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
 def _changing_text(view: RequestView) -> str:
     """Describe an open change of a reservation; an open `view` is the change itself."""
     if view.state == "open":
-        return f"this is the change {view.changing}; the reservation stays as it is until then"
-    return f"a change is under way: kalends show {view.changing}"
+        return f"this is the change {short_id(view.changing)}; the reservation stays as it is until then"
+    return f"a change is under way: kalends show {short_id(view.changing)}"
 
 
 _SAID: Final[dict[str, tuple[str, str]]] = {
@@ -266,6 +292,7 @@ def _state_text(view: RequestView) -> str:
     if stage != "ended":
         told = [made_text(view.changed)] if view.changed else []
         told += ["changing"] if view.changing else []
+        told += sharing_words(view)
         return f"{stage} ({', '.join(told)})" if told else stage
     ended = view.placed.ended if view.placed is not None else None
     return stage if ended is None or ended.succeeded else f"ended: {how_ended(ended)}"

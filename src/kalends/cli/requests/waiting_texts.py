@@ -28,6 +28,8 @@ def waits_how(waiting: Waiting) -> str:
     """Return in brackets how a request waits if it is not in a wait queue."""
     if waiting.approval:
         return " (approval)"
+    if waiting.opens:
+        return " (horizon)"
     return " (listed)" if waiting.listed else ""
 
 
@@ -53,6 +55,9 @@ def waiting_text(view: RequestView, zone: ZoneInfo) -> str:
     if waiting.approval:
         return approval_text(waiting, zone)
     awaited = " and ".join(waiting.awaited) or "its turn"
+    if waiting.opens:
+        opens = short_time(waiting.opens, zone)
+        return f"beyond the horizon of {awaited}; is asked for {opens} ({zone.key})"
     told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
     ahead = f", {waiting.ahead} ahead" if waiting.ahead else ", next in line"
     if waiting.awaited and all(_is_site(each) for each in waiting.awaited):
@@ -108,8 +113,8 @@ def id_to_ask_by(view: RequestView) -> str:
 
 
 def id_to_type(view: RequestView) -> str:
-    """Return `id_to_ask_by`, short unless it is a change's: a decided change is found by its whole id."""
-    return view.changing if id_to_ask_by(view) == view.changing else short_id(view.id)
+    """Return `id_to_ask_by`, short."""
+    return short_id(id_to_ask_by(view))
 
 
 def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:

@@ -11,14 +11,17 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from kalends.broker.register import broker_store
+from kalends.broker.register.sqlite import broker_store
 from kalends.cli.servers.server import part_of, read_configuration
 from kalends.core.errors import KalendsError
 from kalends.core.times import format_time
-from kalends.resource_servers.journal import site_store
+from kalends.resource_servers.journal.sqlite import site_store
 from kalends.resource_servers.setup.assembly import calendars_of
 from kalends.resource_servers.setup.bookable import is_bookable
 from kalends.resource_servers.setup.machine_check import check_machines_here
+from kalends.servers.database_address import address_at
+from kalends.servers.registers import replica_name
+from kalends.servers.site_folder import folder_problem
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import (
     ANY_HOST,
@@ -30,7 +33,7 @@ from kalends.serving.configuration import (
 )
 from kalends.serving.configuration.token_risks import token_risks
 from kalends.serving.http.reload import Section, ServerPart
-from kalends.stores.sqlite.sqlite_file import check, is_open
+from kalends.stores.sqlite.sqlite_file import StoreKind, check, is_open
 
 
 class ConfigurationCheck(msgspec.Struct):
@@ -125,7 +128,10 @@ def _unbookable(section: Section) -> Iterator[str]:
     elif section.keys and "use" not in scopes:
         yield f"no user can book at {section.name}: none of its keys has the scope use"
     elif isinstance(section, BrokerConfiguration) and not section.sites:
-        yield f"no user can book at {section.name}: it has no sites ([[broker.sites]])"
+        yield (
+            f"no user can book at {section.name}: it has no sites ([[broker.sites]]) until some join"
+            " (kalends admin sites add)"
+        )
 
 
 def _closed(site: SiteConfiguration, zone: ZoneInfo, now_s: int) -> Iterator[str]:
@@ -169,11 +175,16 @@ def _check_store(
     found: ConfigurationCheck, section: SiteConfiguration | BrokerConfiguration
 ) -> bool:
     """Return whether a server has the store open."""
-    path = section.store
+    if section.store.path is None:
+        return _check_database(found, section)
     kind = site_store.KIND if isinstance(section, SiteConfiguration) else broker_store.KIND
+    return _check_file(found, section.store.path, kind, section.name)
+
+
+def _check_file(found: ConfigurationCheck, path: Path, kind: StoreKind, owner: str) -> bool:
     try:
         if path.exists():
-            check(path, kind, section.name)
+            check(path, kind, owner)
         elif not os.access(path.parent, os.W_OK | os.X_OK):
             found.problems.append(
                 f"{path} cannot be made: its directory does not exist, or is not yours"
@@ -184,6 +195,40 @@ def _check_store(
         return False
     state = "a server runs on it" if runs else "ready" if path.exists() else "to be made"
     found.serves.append(f"  store {path}: {state}")
+    return runs
+
+
+def _check_database(
+    found: ConfigurationCheck, section: SiteConfiguration | BrokerConfiguration
+) -> bool:
+    # Imported here because of the driver, which other stores do not need.
+    from kalends.broker.register.postgres.postgres_register import is_served
+    from kalends.servers.database_schemas import schema_of
+    from kalends.stores.postgres import migrations, settings
+    from kalends.stores.postgres.sole_owner import owner_of
+
+    is_site = isinstance(section, SiteConfiguration)
+    try:
+        address = address_at(section.store.url, "site" if is_site else "broker")
+        faults = settings.examined(address)
+        problems = migrations.problems_of(address, schema_of(section), section.name)
+        if problems:
+            found.problems += problems
+            return False
+        if isinstance(section, SiteConfiguration):
+            runs = owner_of(address) is not None
+            if problem := folder_problem(section):
+                found.problems.append(problem)
+        else:
+            runs = is_served(address, replica_name(section))
+    except KalendsError as error:
+        found.problems.append(str(error))
+        return False
+    for fault in faults:
+        (found.problems if fault.refused else found.warnings).append(f"{address.shown}: {fault}")
+    running = "this site runs on it" if is_site else "this replica runs on it"
+    state = running if runs else "ready"
+    found.serves.append(f"  store {address.shown}: {state}")
     return runs
 
 

@@ -23,6 +23,7 @@ from kalends.core.jobs import (
     Occasion,
 )
 from kalends.core.limits import JOB_INDICES_MAX
+from kalends.core.money import NO_CAP, parse_credits
 from kalends.core.number_ranges import numbers_in
 
 
@@ -79,6 +80,9 @@ def job_from(
         notify=_notify(options["notify"], options["notify_to"]),
         parts_wait_s=_seconds(options.get("wait_for_parts", ""), "--wait-for-parts"),
         keep_slot=options.get("keep_slots", False),
+        at_most=parse_credits(amount, "--at-most")
+        if (amount := options.get("at_most"))
+        else NO_CAP,
     )
     job.check()
     return job

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias, TypedDict
 from zoneinfo import ZoneInfo
@@ -16,10 +16,13 @@ from kalends.client.inputs.zones import error_in_zone
 from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import PROJECT_PATTERN
 from kalends.core.intervals import align_up
+from kalends.core.money import parse_budget, parse_rates
 from kalends.core.requests import DAY_S, Request, TimePreference
 from kalends.core.scripts import ArgumentValue
 from kalends.core.times import check_time, format_time, parse_end, parse_time, parse_window
+from kalends.core.transport import traffic_in
 
 if TYPE_CHECKING:
     from kalends.core.language.preferences import Preference
@@ -34,13 +37,19 @@ Window = str | tuple[Time | None, Time | None]
 """Earliest start and latest end, None leaves that end open; or a text such as ``tomorrow``, ``next week`` or
 ``mon 08:00 .. fri 18:00`` (see `kalends.core.times.parse_window`)."""
 
+PRICE: Final = "price"
+"""The word for what is cheap, among the preferred times."""
+
 _FROM_NOW: Final = re.compile(r"\s*(now\b|in |\+)", re.IGNORECASE)
 
 ArgumentValues = Mapping[str, ArgumentValue]
 """Arguments of an agent: plain values by name."""
 
 Preferred: TypeAlias = "str | Sequence[str | Preference | TimePreference]"
-"""Phrases such as ``mornings`` and ``fri -2``, parsed ones, or windows."""
+"""Phrases such as ``mornings`` and ``fri -2``, parsed ones, or windows; and ``price`` for what is cheap."""
+
+BySite = str | int | float | Mapping[str, str | int | float]
+"""Credits by site: ``sdsc=40,caltech=10``, a mapping, or one amount for the only site."""
 
 
 class RequestOptions(TypedDict, total=False):
@@ -52,6 +61,10 @@ class RequestOptions(TypedDict, total=False):
     note: str
     priority: int
     prefer: Preferred
+    at_most: BySite
+    rates: BySite
+    project: str | Mapping[str, str]
+    traffic: str
     agent: Agent
     arguments: ArgumentValues | None
     agent_must_run: bool
@@ -133,6 +146,10 @@ def request_from(
     note: str = "",
     priority: int = 0,
     prefer: Preferred = (),
+    at_most: BySite = "",
+    rates: BySite = "",
+    project: str | Mapping[str, str] = "",
+    traffic: str = "",
     agent: Agent = "",
     arguments: ArgumentValues | None = None,
     agent_must_run: bool = False,
@@ -143,10 +160,7 @@ def request_from(
 
     Raises `InvalidInput` for values that cannot be understood or can never be right.
     """
-    if not isinstance(note, str):
-        raise InvalidInput(
-            f"a {type(note).__name__} is not a note", where="note", remedy="give a text"
-        )
+    _check_note(note)
     window = _both_ends(window, now_s, zone)
     if isinstance(request, str):
         made = _from_text(request, duration, at, window, now_s, zone)
@@ -164,23 +178,82 @@ def request_from(
         )
     else:
         made = request
+    said = [prefer] * bool(prefer) if isinstance(prefer, str) else every(prefer, where="prefer")
     changes = {
         name: value
         for name, value in (
             ("note", note),
             ("priority", priority),
-            ("preferences", _windows(prefer, made, now_s, zone)),
+            ("preferences", _windows([each for each in said if each != PRICE], made, now_s, zone)),
+            ("traffic_mb_per_s", traffic_in(traffic) if traffic else 0.0),
+            *_about_prices(said, at_most, rates, project),
             ("agent", named_script(agent).name),
             ("arguments", by_name(arguments, where="arguments")),
             ("agent_must_run", agent_must_run),
         )
         if value
     }
-    if not changes:
-        return made
-    changed = msgspec.structs.replace(made, **changes)
-    changed.check()
-    return changed
+    if changes:
+        made = msgspec.structs.replace(made, **changes)
+        made.check()
+    return made
+
+
+def _check_note(note: object) -> None:
+    if not isinstance(note, str):
+        what = f"a {type(note).__name__} is not a note"
+        raise InvalidInput(what, where="note", remedy="give a text")
+
+
+def _projects(project: str | Mapping[str, str]) -> dict[str, str]:
+    """Return the projects that pay, by site; ``dna`` is for every site. Raises `InvalidInput`."""
+    if isinstance(project, Mapping):
+        found = {str(site): str(name) for site, name in project.items()}
+    elif isinstance(project, str):
+        parts = [each.strip().rpartition("=") for each in project.split(",") if each.strip()]
+        found = {site.strip(): name.strip() for site, _, name in parts}
+        if len(found) < len(parts):
+            raise InvalidInput(
+                "a site has two projects", where="project", remedy="name one for each site"
+            )
+    else:
+        raise InvalidInput(
+            f"a {type(project).__name__} is not a project",
+            where="project",
+            remedy="give a text such as dna or sdsc=dna,caltech=optics",
+        )
+    wrong = next((each for each in found.values() if not re.fullmatch(PROJECT_PATTERN, each)), None)
+    if wrong is not None:
+        raise InvalidInput(
+            f"{wrong!r} is not the name of a project",
+            where="project",
+            remedy="write letters, digits, '.', '_' and '-', at most 64",
+        )
+    return found
+
+
+def _about_prices(
+    said: Sequence[object], at_most: BySite, rates: BySite, project: str | Mapping[str, str]
+) -> Iterator[tuple[str, object]]:
+    """Yield the fields of a request about prices."""
+    yield "prefer_price", PRICE in said
+    yield "projects", _projects(project)
+    if text := _text_of(at_most, "at_most"):
+        yield "at_most", parse_budget(text)
+    if text := _text_of(rates, "rates"):
+        yield "rates", parse_rates(text)
+
+
+def _text_of(amounts: BySite, where: str) -> str:
+    if isinstance(amounts, str) or is_number(amounts):
+        return str(amounts)
+    if not isinstance(amounts, Mapping):
+        raise InvalidInput(
+            f"a {type(amounts).__name__} is not an amount by site",
+            where=where,
+            remedy="give a text such as 'sdsc=40,caltech=10', or a mapping",
+        )
+    return ",".join(f"{site}={amount}" for site, amount in amounts.items())
 
 
 def _windows(

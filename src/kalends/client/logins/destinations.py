@@ -1,7 +1,7 @@
 """The server to call and the caller's identity: from the caller, then the environment, then a profile.
 
-A profile's token and certificates are for its own server. If an option or the environment names another
-server, that server gets neither.
+A profile's token and certificates are for its own server, or servers. If an option or the environment names
+another one, none gets either.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from kalends.rim.web_addresses import addresses_in
 
 if TYPE_CHECKING:
     from kalends.client.logins.kept_logins import KeptLogin
@@ -114,12 +116,16 @@ def _kept(
     """Return the values of `profile` for a call of `broker`, with their source (`broker` None: its own)."""
     if profile is None:
         return {}
-    own = broker is None or broker[0].rstrip("/") == profile.broker.rstrip("/")
+    own = broker is None or _servers(broker[0]) <= _servers(profile.broker)
     return {
         field: (value, f"profile {name}")
         for field in VARIABLES
         if (value := getattr(profile, field, "")) and (own or field not in _FOR_ITS_OWN_SERVER)
     }
+
+
+def _servers(broker: str) -> set[str]:
+    return {each.rstrip("/") for each in addresses_in(broker)}
 
 
 def _login(profile: UserProfile | None) -> KeptLogin | None:

@@ -15,7 +15,7 @@ from kalends.client.logins.token_lifetime import TokenLifetime, audiences_of
 from kalends.client.transports.retry import Backoff
 from kalends.contract.server_calls import AskSitePass, SitePass
 from kalends.core.errors import KalendsError, NotAuthenticated
-from kalends.rim.web_addresses import is_guarded
+from kalends.rim.web_addresses import addresses_in, is_guarded
 
 if TYPE_CHECKING:
     from kalends.client.calls import CallSender
@@ -31,7 +31,7 @@ def token_for(site: SitePass, own: str) -> str:
     if site.token or not own:
         return site.token
     audiences = audiences_of(own)
-    if site.site in audiences and is_guarded(site.url):
+    if site.site in audiences and all(map(is_guarded, addresses_in(site.url))):
         return own
     raise no_pass(site, audiences)
 

@@ -381,13 +381,18 @@ class JobCalls:
         nodes: Collection[int],
         *,
         detail: str = "",
+        until: Time | None = None,
     ) -> job_calls.MachineLoad:
-        """Drain, fail or resume nodes of a machine; needs the scope ``admin``."""
+        """Drain, fail or resume nodes of a machine; needs the scope ``admin``.
+
+        Drained nodes are back by themselves at `until`; None: once they are resumed.
+        """
         body = job_calls.ServeNodes(
             machine=machine,
             what=what,
             nodes=tuple(dict.fromkeys(every(nodes, where="nodes"))),
             detail=detail,
+            until=0 if until is None else self._settings.time_s(until, where="until"),
         )
         return await self._line.call(body, "machine_nodes", job_calls.MachineLoad)
 
@@ -400,6 +405,15 @@ class JobCalls:
         """Recompute a machine's plan; return promises that no longer hold. Needs the scope ``admin``."""
         body = job_calls.Replan(machine=machine)
         return await self._line.call(body, "machine_replan", job_calls.NewPlan)
+
+    async def host_lost(self, host: str, *, machine: str = "") -> job_calls.LostHost:
+        """Give up a lost host, with one of its machines or all of them. Needs the scope ``admin``.
+
+        The machines move to the present host of their site. Jobs that ran on `host` (its name, or its id)
+        end as lost, or run again. Make sure that nothing runs there any more.
+        """
+        body = job_calls.LoseHost(host=host, machine=machine)
+        return await self._line.call(body, "host_lost", job_calls.LostHost)
 
     async def _change_job(
         self, machine: str, number: int, what: Literal["hold", "release", "kill"], *, array: bool

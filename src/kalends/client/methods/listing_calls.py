@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Final, Literal
 
 from kalends.client.inputs.given_values import milliseconds
+from kalends.client.methods.follower import LOOK_AGAIN_S
+from kalends.client.methods.missed_events import MissedEvents
 from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput, NotFound
-from kalends.core.identifiers import REQUEST_ID_PATTERN, short_id
+from kalends.core.identifiers import ID_PART_PATTERN, REQUEST_ID_PATTERN, only_one, short_id
 from kalends.core.near_names import near
 
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
@@ -19,11 +21,6 @@ WATCH_WAIT_S: Final = 25.0
 """Duration of one call of `watch`, below the time after which proxies cut silent calls."""
 
 PAGE: Final = 1_000
-
-LOOKED_AT_MAX: Final = 10_000
-"""Number of the newest requests among which parts of ids are looked up."""
-
-SHOWN_MAX: Final = 5
 
 
 class ListingCalls:
@@ -36,34 +33,23 @@ class ListingCalls:
         self._line = line
 
     async def full_id(self, id: str) -> str:
-        """Return the id of the caller's request, or of a change under way, that begins or ends with `id`.
+        """Return the id of the caller's request, or of a change of one, that begins or ends with `id`.
 
         Raises `InvalidInput` for a text that is not an id, is too short, or is part of several ids;
-        `NotFound` if none of the newest ten thousand requests has it. A change that is decided has its whole
-        id only.
+        `NotFound` for a part of none.
         """
         wanted = id_or_part(id, "kalends list")
-        if is_whole(wanted):
+        if _WHOLE.fullmatch(wanted):
             return wanted
-        every: list[str] = []
-        async for view in self._each("", False, "", LOOKED_AT_MAX):
-            every += (view.id, view.changing) if view.changing else (view.id,)
-        found = [each for each in every if is_part(wanted, each)]
-        if not found:
-            meant = near(wanted, (short_id(each) for each in every))
+        found = await self._line.call(calls.FindIds(part=wanted), "ids", calls.Ids)
+        if not found.ids:
+            meant = near(wanted, (short_id(view.id) for view in await self.list(count=PAGE)))
             raise NotFound(
                 f"none of your requests has the id {wanted}",
                 where="id",
                 remedy=meant or "see `kalends list`",
             )
-        if len(found) > 1:
-            some = ", ".join(found[:SHOWN_MAX])
-            raise InvalidInput(
-                f"{wanted} may be {len(found)} requests: {some}{', ...' if len(found) > SHOWN_MAX else ''}",
-                where="id",
-                remedy="give more of its end, as `kalends list` shows it",
-            )
-        return found[0]
+        return only_one(wanted, found.ids, "kalends list")
 
     async def show(self, id: str) -> calls.RequestView:
         """Return request `id` as it is now."""
@@ -83,7 +69,7 @@ class ListingCalls:
         With another `state`, yields requests in that state; with "", every request. `everyone` is as for
         `list`.
         """
-        async for view in self._each(state, everyone, "", None):
+        async for view in self._each(state, everyone):
             yield view
 
     async def list(
@@ -109,8 +95,8 @@ class ListingCalls:
 
         With the changes of reservations that do: each of these views is of the change, as `show` returns it.
         """
-        views = [view async for view in self._each("open", False, "", None)]
-        changes = [view.changing async for view in self._each("reserved", False, "", None)]
+        views = [view async for view in self._each("open", False)]
+        changes = [view.changing async for view in self._each("reserved", False)]
         views += [await self.show(change) for change in changes if change]
         views.sort(key=lambda view: view.created_at, reverse=True)
         return calls.RequestViews(view for view in views if view.waiting is not None)
@@ -119,15 +105,31 @@ class ListingCalls:
         """Yield the events of the caller's requests (or of `id`); never end by itself.
 
         Begins after event number `after` (to resume), or with the present; reconnects after lost connections
-        without missing an event.
+        without missing an event. With several addresses it goes on at another server, which has only its
+        own events: then the others are read from the requests' stories, those of `id` every five seconds,
+        and those of your newest 1,000 requests every 25 seconds.
         """
         id = await self.full_id(id) if id else ""
+        several = len(self._line.settings.access.servers()) > 1
+        missed = MissedEvents(self, id) if several else None
+        if missed is not None:
+            await missed.begin()
         wait_s = 0.0 if after < 0 else WATCH_WAIT_S
         while True:
             seen = await self.events(after, id=id, wait_s=wait_s)
+            # Whoever takes the events may call something meanwhile, which another server answers.
+            server = self._line.server
             for event in seen.events:
                 yield event
             after, wait_s = seen.next, WATCH_WAIT_S
+            if missed is None:
+                continue
+            for event in seen.events:
+                missed.note(event)
+            for event in await missed.at(server, after):
+                yield event
+            if missed.moved and id:
+                wait_s = LOOK_AGAIN_S
 
     async def events(
         self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
@@ -137,23 +139,19 @@ class ListingCalls:
         body = calls.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
         return await self._line.call(body, "watch", calls.Events)
 
-    async def _each(
-        self, state: ListState, everyone: bool, before: str, most: int | None
-    ) -> AsyncIterator[calls.RequestView]:
-        while most is None or most > 0:
+    async def _each(self, state: ListState, everyone: bool) -> AsyncIterator[calls.RequestView]:
+        before = ""
+        while True:
             page = await self.list(state=state, everyone=everyone, count=PAGE, before=before)
             for view in page:
                 yield view
             if len(page) < PAGE:
                 return
             before = page[-1].id
-            most = None if most is None else most - PAGE
 
-
-PART_MIN: Final = 4
 
 _WHOLE: Final = re.compile(REQUEST_ID_PATTERN)
-_PART: Final = re.compile(r"[0-9a-f-]+")
+_PART: Final = re.compile(ID_PART_PATTERN)
 
 
 def id_or_part(given: object, listing: str) -> str:
@@ -162,21 +160,11 @@ def id_or_part(given: object, listing: str) -> str:
     `listing` is the command that shows the ids.
     """
     said = given.strip().lower() if isinstance(given, str) else ""
-    if not _PART.fullmatch(said) or len(said) < PART_MIN:
+    if not _PART.fullmatch(said):
         raise InvalidInput(
             f"{given!r} is not an id",
             where="id",
-            remedy=f"give an id, or at least {PART_MIN} characters from the beginning or the end of one that "
+            remedy="give an id, or at least 4 characters from the beginning or the end of one that "
             f"`{listing}` shows",
         )
     return said
-
-
-def is_whole(said: str) -> bool:
-    """Return whether `id` is a whole id."""
-    return _WHOLE.fullmatch(said) is not None
-
-
-def is_part(said: str, id: str) -> bool:
-    """Return whether `id`, or its shown ending, begins or ends with `said`."""
-    return id.startswith(said) or id.endswith(said) or short_id(id).startswith(said)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Unpack
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from kalends.client.inputs.given_values import by_name, checked_job, every, milliseconds
 from kalends.client.inputs.machine_requirements import attributes_in, preferences_in
@@ -25,6 +25,7 @@ from kalends.client.methods.follower import Follower, Progress
 from kalends.client.methods.listing_calls import WATCH_WAIT_S, ListingCalls
 from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
+from kalends.contract.sharing_calls import BookFor
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.implementations import Implementation
@@ -32,6 +33,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.requests import Request
 from kalends.core.signatures import names_options
 from kalends.core.steps import Step
+from kalends.core.transport import data_named
 
 CALL_WAIT_S_MAX: Final = 120.0
 """Maximum wait of one call that books; longer waits follow the request's events."""
@@ -50,6 +52,7 @@ class BookOptions(RequestOptions, total=False):
     key: str
     wait_s: float | None
     on_progress: Progress | None
+    on_behalf_of: str
 
 
 class RequestCalls:
@@ -75,6 +78,7 @@ class RequestCalls:
         key: str = "",
         wait_s: float | None = 30.0,
         on_progress: Progress | None = None,
+        on_behalf_of: str = "",
         **options: Unpack[RequestOptions],
     ) -> tuple[calls.RequestView, ...]:
         """Return the view of one booking for each of `numbers`, which ends its key.
@@ -93,7 +97,8 @@ class RequestCalls:
         bodies = [replace(asked, key=f"{asked.key}{number}") for number in numbers]
         await self._agents.upload(script)
         answers = await asyncio.gather(
-            *(self._decided(body, wait_s, on_progress) for body in bodies), return_exceptions=True
+            *(self._decided(body, wait_s, on_progress, on_behalf_of) for body in bodies),
+            return_exceptions=True,
         )
         views: tuple[calls.RequestView, ...] = ()
         for answer in answers:
@@ -111,10 +116,14 @@ class RequestCalls:
         `request` is a `Request`, taken as it is, or the text form of its terms together with `duration` and
         either `at` (the start) or `window` (earliest start, latest end, None leaves an end open; or a text
         such as ``next week``). `prefer` are preferred times of the start: phrases such as ``mornings`` or
-        ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a head
-        start in wait queues, as far as the broker allows it. `agent` chooses among the slots at each site: a
-        script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and `hold` upload;
-        `arguments` are passed to it. With `agent_must_run` nothing is booked if it fails at a site. Raises
+        ``fri -2`` (see `kalends.core.language.preferences`), `TimePreference`s, or ``price``: the cheapest of
+        the best. `at_most` is a budget, in credits: ``40``, or by site ``sdsc=40,caltech=10`` or a mapping.
+        `project` pays instead of you: ``dna``, or by site ``sdsc=dna``. `rates` (likewise) are the worth of
+        a credit of each site, to compare prices. `traffic` (``20MB``) is what each node exchanges with all
+        others in a second, where a virtual site splits ``midwest/members:48``. `priority` gives a head start
+        in wait queues, as far as the broker allows it. `agent` chooses among the slots at each site: a script
+        by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and `hold` upload; `arguments`
+        are passed to it. With `agent_must_run` nothing is booked if it fails at a site. Raises
         `InvalidInput`, and `TooLarge` for a script's file.
         """
         around = self._settings
@@ -130,7 +139,8 @@ class RequestCalls:
         do not answer ("held", the default); or also locked slots, on waiting lists ("taken"). It gives up at
         `give_up_at` (default: after a minute for held slots, at the last possible start for locked ones).
         `key` makes the call safe to repeat (default: a new one). `on_progress` is called with the waiting
-        request after each change.
+        request after each change. `on_behalf_of` is another user, whose reservation it becomes: the operator
+        of the broker must allow that.
 
         The answer's state is ``reserved``, or ``open`` if it is still being decided after `wait_s` (default:
         30; None: wait until it is settled), or waits for the approval of owners. An open request continues
@@ -187,9 +197,9 @@ class RequestCalls:
     async def place_job(
         self, job: JobRequest, *, on: str = "", end_by: Time | None = None,
         prefer: Mapping[str, Duration] = MappingProxyType({}), homes: Sequence[str] = (),
-        implementations: Sequence[Implementation] = (), pick: str = "",
-        at_most_once: bool = False, redundant: bool = False, by_limits: bool = False,
-        key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
+        implementations: Sequence[Implementation] = (), pick: str = "", rank: str = "",
+        data: Sequence[str] = (), at_most_once: bool = False, redundant: bool = False,
+        by_limits: bool = False, key: str = "", wait_s: float = CALL_WAIT_S_MAX / 4,
     ) -> calls.RequestView:  # fmt: skip
         """Ask sites to bid for `job`, which names no machine, and submit it where it ends first.
 
@@ -199,8 +209,10 @@ class RequestCalls:
         added. The sites `homes` are always asked. With `implementations` each machine is asked for the one
         that would end first there, whose program, nodes and limit replace those of `job`:
         `implementations_in` and `job_of` (`kalends.client.inputs.implementation_file`) read them from a
-        file. `pick` is the source of a script whose ``pick(bids)`` orders the bids; a script that fails
-        changes nothing.
+        file. `pick` is the source of a script whose ``pick(bids)`` orders the bids, and
+        `rank` of one whose ``rank(schedules, machine)`` orders, in the sandbox of each site, the ways to run
+        the job there; a script that fails changes nothing. `data` are sites with input, and how much
+        (``sdsc:20GB``): the time to transport it counts in the end at each site, by the broker's links.
 
         With `at_most_once` the broker stores the place of the start before the job starts. Then it starts
         nowhere else, whatever fails, and waits while the broker is down. A `redundant` job has a place at two
@@ -227,6 +239,8 @@ class RequestCalls:
             homes=every(homes, where="homes"),
             implementations=every(implementations, where="implementations"),
             pick=pick,
+            rank=rank,
+            data=tuple(map(data_named, every(data, where="data"))),
             redundant=redundant,
             by_limits=by_limits,
             wait_ms=milliseconds(wait_s),
@@ -289,7 +303,7 @@ class RequestCalls:
     by_key = resolve
 
     async def _decided(
-        self, body: calls.Book, wait_s: float | None, on_progress: Progress | None
+        self, body: calls.Book, wait_s: float | None, on_progress: Progress | None, user: str
     ) -> calls.RequestView:
         """Send `body` and follow the request if one call does not wait long enough."""
         if wait_s is not None:
@@ -300,7 +314,11 @@ class RequestCalls:
         elif wait_s is None:
             first_s = WATCH_WAIT_S
         body = replace(body, wait_ms=milliseconds(first_s))
-        view = await self._line.call(body, "book", calls.RequestView)
+        if user:
+            named = BookFor(user=user, **asdict(body))
+            view = await self._line.call(named, "book_for", calls.RequestView)
+        else:
+            view = await self._line.call(body, "book", calls.RequestView)
         left_s = None if wait_s is None else wait_s - first_s
         if view.state != "open" or (left_s is not None and left_s <= 0):
             return view

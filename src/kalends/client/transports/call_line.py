@@ -35,6 +35,12 @@ class CallLine:
             _LINES.add(self)
         return self._open.sender
 
+    @property
+    def server(self) -> str:
+        """The address at which the last call was answered, of several."""
+        transport = self._open.transport if self._open is not None else None
+        return getattr(transport, "address", "")
+
     async def call(self, body: Body, name: str, answer: type[A]) -> A:
         """Return the answer to one call; raises like `CallSender.call`."""
         return await self.sender().call(body, name, answer)

@@ -33,9 +33,13 @@ _SAFE: Final = "/%:@!$&'()*+,;=~?"
 
 
 class HttpTransport:
-    """A `Transport` over HTTP, one for each event loop; connections are kept and shared."""
+    """A `Transport` over HTTP, one for each event loop; connections are kept and shared.
 
-    def __init__(self, access: Access) -> None:
+    `connect_s` is the maximum time of opening a connection; None: that of the call.
+    """
+
+    def __init__(self, access: Access, connect_s: float | None = None) -> None:
+        self._connect_s = connect_s
         self._access = access
         self._server = urlsplit(access.url)
         self._tls = _context(access.tls()) if self._server.scheme == "https" else None
@@ -84,10 +88,14 @@ class HttpTransport:
         line: HttpLine | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                line = await self._line()
+                async with asyncio.timeout(self._connect_s):
+                    line = await self._line()
                 return await line.ask(*request)
         except TimeoutError as error:
-            detail = f"no answer within {timeout_s:.0f} s"
+            waited_s = (
+                timeout_s if line is not None else min(timeout_s, self._connect_s or timeout_s)
+            )
+            detail = f"no answer within {waited_s:.0f} s"
             raise ConnectionFailed(detail, sent=line is not None) from error
         finally:
             if line is not None:

@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kalends.core.errors import KalendsError, LimitExceeded, Unavailable
+from kalends.core.errors import (
+    KalendsError,
+    LimitExceeded,
+    NotAuthenticated,
+    OutcomeUnknown,
+    Unavailable,
+)
 
 CLOSED: Final = "the server closed the connection"
 """Detail of a closed connection without an answer, as from a server that expects TLS."""
@@ -27,6 +33,16 @@ class ConnectionFailed(Exception):
         self.detail = detail
         self.sent = sent
         self.mend = mend
+
+
+SAYS_NOTHING_OF_EARLIER_SENDS: Final = (
+    ConnectionFailed,
+    Unavailable,
+    LimitExceeded,
+    NotAuthenticated,
+    OutcomeUnknown,
+)
+"""Ends of a call after which an earlier, broken send may still have been carried out."""
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,13 @@ _ARRAY16 = b"\xdc"
 
 
 class SessionTransport:
-    """A `Transport` over a WebSocket, opened at the first call and again after it broke."""
+    """A `Transport` over a WebSocket, opened at the first call and again after it broke.
 
-    def __init__(self, access: Access) -> None:
+    `connect_s` is the maximum time of opening it; None: that of the call.
+    """
+
+    def __init__(self, access: Access, connect_s: float | None = None) -> None:
+        self._connect_s = connect_s
         self._access = access
         self._http = socket_session(access)
         self._room = asyncio.Semaphore(CALLS_IN_FLIGHT_MAX)
@@ -42,13 +46,14 @@ class SessionTransport:
         handed_over = False
         try:
             async with asyncio.timeout(timeout_s), self._room:
-                connection = await self._connected()
+                async with asyncio.timeout(self._connect_s):
+                    connection = await self._connected()
                 handed_over = True
                 return await connection.call(operation.name, msgspec.to_builtins(body))
         except TimeoutError as error:
-            raise ConnectionFailed(
-                f"no answer within {timeout_s:.0f} s", sent=handed_over
-            ) from error
+            waited_s = timeout_s if handed_over else min(timeout_s, self._connect_s or timeout_s)
+            detail = f"no answer within {waited_s:.0f} s"
+            raise ConnectionFailed(detail, sent=handed_over) from error
 
     async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
         if self._http.closed:

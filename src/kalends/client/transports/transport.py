@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -25,6 +25,7 @@ from kalends.core.errors import (
     error_from_problem,
 )
 from kalends.rim.broken_connections import broken_words
+from kalends.rim.web_addresses import addresses_in
 from kalends.version import VERSION
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Access:
-    """The server's address and the caller's identity: a token, or a name at servers without tokens."""
+    """The server's address and the caller's identity: a token, or a name at servers without tokens.
+
+    `url` may name several servers that stand for each other, with commas between.
+    """
 
     url: str
     token: str = field(default="", repr=False)
@@ -91,9 +95,11 @@ class Access:
                     where=where,
                     remedy='give a text; "" for none',
                 )
-        if not _is_address(self.url):
+        for url in addresses_in(self.url):
+            if _is_address(url):
+                continue
             raise InvalidInput(
-                f"{self.url!r} is not the address of a server",
+                f"{url!r} is not the address of a server",
                 where="url",
                 remedy="write http://HOST:PORT or https://HOST:PORT",
             )
@@ -104,6 +110,10 @@ class Access:
     @property
     def _groups(self) -> str:
         return ",".join(self.groups)
+
+    def servers(self) -> tuple[Access, ...]:
+        """Return the access to each of the servers."""
+        return tuple(replace(self, url=url) for url in addresses_in(self.url))
 
     def address(self, path: str) -> str:
         return self.url.rstrip("/") + path

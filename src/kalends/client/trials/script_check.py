@@ -13,7 +13,7 @@ from kalends.agents.world.answers import judged
 from kalends.agents.world.offers import offers
 from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
 from kalends.agents.world.visible_calendar import Shown
-from kalends.agents.world.zones import zones_of
+from kalends.agents.world.zones import clocks_of, zones_of
 from kalends.client.trials.engines import engine_here
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import ArgumentValue, Ask, RunCode, Starts, Violation
@@ -45,10 +45,17 @@ def sample_job(
 ) -> ScriptRun:
     """Return a call of `function` with `slots` slots.
 
-    For ``recall``, with at most as many as are held; for ``pick``, with some bids instead.
+    For ``recall``, with at most as many as are held; for ``pick``, with some bids instead; for ``rank``, with
+    some schedules.
     """
+    if function == "rank":
+        return ScriptRun("you", source, function, (_schedules(), _machine_shown()))
     if function == "pick":
         return ScriptRun("you", source, function, (_bids(),))
+    if function == "decide":
+        return ScriptRun(
+            "you", source, function, _booking(), zones=clocks_of({_MACHINE.zone}, NOW_S, NOW_S)
+        )
     shown = {_MACHINE.name: _busy_week()}
     ask = Ask(term=0, resource=_MACHINE.name, length_s=_HOUR_S, units=32)
     starts = Starts(first=NOW_S, last=NOW_S + _DAYS * _DAY_S - _HOUR_S, step_s=300)
@@ -67,6 +74,43 @@ def sample_job(
     return ScriptRun("you", source, function, call, zones=zones)
 
 
+def _booking() -> tuple[dict[str, object], ...]:
+    """Return a booking of tomorrow, as a site passes it to its owner's script."""
+    start = NOW_S + _DAY_S
+    slot = {"start": start, "end": start + _HOUR_S, "units": 32}
+    request = {"user": "you", "groups": ["staff"], "now": NOW_S, "slots": [slot], "replaces": []}
+    calendar = {
+        "resource": _MACHINE.name, "capacity": _MACHINE.capacity, "grain": _MACHINE.grain_s,
+        "zone": _MACHINE.zone, "taken": [],
+    }  # fmt: skip
+    none = {"near": 0, "week_hours": 0.0}
+    return request, calendar, {"user": none, "all": none}
+
+
+def _schedules() -> list[dict[str, object]]:
+    """Return ways to run a job on one machine, as its site passes them to the job's script."""
+    return [
+        {
+            "way": number,
+            "implementation": "sample",
+            "nodes": 2**number,
+            "start": NOW_S + number * _HOUR_S,
+            "promised": True,
+            "runs": 4 * _HOUR_S >> number,
+            "end": NOW_S + number * _HOUR_S + (4 * _HOUR_S >> number),
+            "price": 0.0,
+        }
+        for number in range(_BIDS)
+    ]
+
+
+def _machine_shown() -> dict[str, object]:
+    return {
+        "machine": _MACHINE.name, "site": "sample", "nodes": _MACHINE.capacity, "load": 50,
+        "shared": False, "waiting": 3, "now": NOW_S,
+    }  # fmt: skip
+
+
 def _bids() -> list[dict[str, object]]:
     """Return bids of several sites, the best first, as a broker passes them to a script."""
     return [
@@ -81,6 +125,10 @@ def _bids() -> list[dict[str, object]]:
             "expected": float(_HOUR_S),
             "implementation": "",
             "preference": 0.0,
+            "transport": 0.0,
+            "price": 0.0,
+            "load": 0,
+            "shared": False,
         }
         for number in range(1, _BIDS + 1)
     ]
@@ -112,7 +160,7 @@ USER = "you"
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One call on a sample calendar; `chosen` counts slots, `detail` explains a failure.
 
-    For ``pick``, `slots` and `chosen` count bids.
+    For ``pick``, `slots` and `chosen` count bids; for ``rank``, schedules.
     """
 
     function: Function
@@ -169,11 +217,11 @@ async def _sample(
     shown = job.arguments[2 if function == "recall" else 0]
     return Sample(
         function=function,
-        slots=len(shown if function == "pick" else shown["slots"]),
+        slots=len(shown if function in ("pick", "rank") else shown["slots"]),
         code=outcome.code,
         detail=outcome.detail,
         line=outcome.line,
-        chosen=len(answer) if isinstance(answer, list) else int(isinstance(answer, str)),
+        chosen=len(answer) if isinstance(answer, list) else int(type(answer) in (str, int)),
         steps=outcome.cost.steps,
         cpu_us=outcome.cost.cpu_us,
         wall_us=outcome.cost.wall_us,

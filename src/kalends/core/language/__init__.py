@@ -3,7 +3,10 @@
 ::
 
     alternatives = alternative { "|" alternative }
-    alternative  = term { "+" term } [ weight ]               all at one time
+    alternative  = part { "+" part } [ weight ]               all at one time
+    part         = term windows  |  "(" alternatives ")" windows [ weight ]
+    windows      = { "between" window  |  "prefer" window weight }
+    window       = clock clock [ zone ]  |  time time [ zone ]   every day, or once
     term         = what [ ":" amount ] [ "@" offset ] [ "for" duration ]
     what         = site "/" name  |  [ count "of" ] "{" attribute { "," attribute } "}"
     amount       = units [ ".." units ]  |  "(" units ".." units weight ")"
@@ -15,8 +18,8 @@
     offset       = [ "+" | "-" ] duration                     from the common start
 
 Spaces and line ends mean nothing except between words. `parse_alternatives` and
-`format_alternatives` are each other's inverse. The grammar has no recursion and no backtracking:
-reading takes time in proportion to the text.
+`format_alternatives` are each other's inverse; brackets are multiplied out when they are read. Only
+brackets nest, to a limit, and there is no backtracking: reading takes time in proportion to the text.
 """
 
 from kalends.core.language.formatter import format_alternatives, format_comparison, format_term

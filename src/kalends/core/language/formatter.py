@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kalends.core.durations import format_duration
 from kalends.core.language.values import format_value, format_weight
+from kalends.core.language.window_text import format_windows
 from kalends.core.requests import Alternative, Attribute, Term
 
 
@@ -15,7 +16,7 @@ def format_alternatives(alternatives: Iterable[Alternative]) -> str:
 
 
 def format_term(term: Term) -> str:
-    """Format as ``3 of {kind=sgi}:2 @-10m for 1h``, leaving out defaults."""
+    """Format as ``3 of {kind=sgi}:2 @-10m for 1h``, leaving out defaults, and its windows."""
     return _what(term) + _units(term) + _stage(term)
 
 
@@ -28,7 +29,9 @@ def format_comparison(comparison: Attribute) -> str:
 
 
 def _alternative(alternative: Alternative) -> str:
-    terms = " + ".join(format_term(term) for term in alternative.terms)
+    terms = " + ".join(format_term(term) + format_windows(term) for term in alternative.terms)
+    if own := format_windows(alternative):
+        terms = f"({terms}){own}"
     return f"{terms} weight {format_weight(alternative.weight)}" if alternative.weight else terms
 
 

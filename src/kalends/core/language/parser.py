@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.durations import parse_duration, parse_offset
 from kalends.core.errors import InvalidInput
+from kalends.core.language.brackets import Bracket, BracketChoice, Part, PlacedTerm, multiplied
 from kalends.core.language.scanner import Scanner
 from kalends.core.language.values import read_number, read_value
+from kalends.core.language.window_text import read_window
 from kalends.core.requests import (
     Alternative,
     Attribute,
     AttributePreference,
     Operator,
     Term,
+    WindowPreference,
     check_alternative,
 )
+from kalends.core.windows import TimeWindow
 
 T = TypeVar("T")
 
@@ -35,6 +41,8 @@ _DURATION = re.compile(r"[0-9A-Za-z.:]+")
 _OFFSET = re.compile(r"[+-]?[ ]*[0-9A-Za-z.:]+")
 _FOR = re.compile(f"for{_NOT_WORD}")
 _WEIGHT = re.compile(f"weight{_NOT_WORD}")
+_BETWEEN = re.compile(f"between{_NOT_WORD}")
+_PREFER = re.compile(f"prefer{_NOT_WORD}")
 
 _OPERATORS: Final[dict[str, Operator]] = {
     "=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "in": "in",
@@ -46,12 +54,32 @@ _MISTAKEN_OPERATORS: Final = {
 _ONE_TERM: Final = "write site/name, or {kind=sgi}, or 3 of {kind=sgi}"
 
 
-def parse_alternatives(text: str) -> tuple[Alternative, ...]:
+class TermsInText(NamedTuple):
+    """The alternatives of a text, and the columns of its windows by their paths in a request."""
+
+    alternatives: tuple[Alternative, ...]
+    columns: Mapping[str, int]
+    scanner: Scanner
+
+    def pointed(self, error: InvalidInput) -> InvalidInput:
+        """Return `error`, at its column if it is about a window."""
+        at = self.columns.get(error.where or "")
+        if at is None:
+            return error
+        return self.scanner.error(error.detail, remedy=error.remedy, at=at)
+
+
+def parse_alternatives(text: str, zone: str = "") -> tuple[Alternative, ...]:
     """Return the alternatives that `text` asks for, in their order, by the grammar of the package.
 
-    Raises `InvalidInput` with the column, a line that shows it, what was expected and what to write;
-    never anything else, whatever the text.
+    Windows without a zone are in `zone`; without that they are refused. Raises `InvalidInput` with the
+    column, a line that shows it, what was expected and what to write; never anything else, whatever the text.
     """
+    return read_alternatives(text, zone).alternatives
+
+
+def read_alternatives(text: str, zone: str = "") -> TermsInText:
+    """Do as `parse_alternatives`, and remember the columns of windows."""
     if len(text) > limits.REQUEST_TEXT_MAX:
         raise InvalidInput(
             f"the text has {len(text)} characters, at most {limits.REQUEST_TEXT_MAX} are allowed",
@@ -59,14 +87,20 @@ def parse_alternatives(text: str) -> tuple[Alternative, ...]:
             remedy="use the Python form for longer requests",
         )
     scanner = Scanner(text)
-    alternatives = _separated(
-        scanner, "|", _read_alternative, limits.ALTERNATIVES_MAX, "alternatives"
-    )
+    choices = _read_choices(scanner, zone, 0)
     if not scanner.at_end:
         raise scanner.expected("'+', '|' or the end", _after_term_remedy(scanner))
+    flats = multiplied(choices, scanner)
+    columns = {}
+    for number, flat in enumerate(flats):
+        path = f"alternatives[{number}]"
+        columns[f"{path}.windows"] = flat.at or max(placed.at for placed in flat.terms)
+        for place, placed in enumerate(flat.terms):
+            columns[f"{path}.terms[{place}].windows"] = placed.at
+    alternatives = tuple(flat.alternative() for flat in flats)
     for number, alternative in enumerate(alternatives):
         check_alternative(alternative, f"alternatives[{number}]")
-    return alternatives
+    return TermsInText(alternatives, columns, scanner)
 
 
 def _separated(
@@ -80,9 +114,65 @@ def _separated(
     return tuple(items)
 
 
-def _read_alternative(scanner: Scanner) -> Alternative:
-    terms = _separated(scanner, "+", _read_term, limits.TERMS_MAX, "terms in one alternative")
-    return Alternative(terms=terms, weight=_read_weight(scanner) or 0.0)
+def _read_choices(scanner: Scanner, zone: str, depth: int) -> tuple[BracketChoice, ...]:
+    """Read alternatives inside `depth` brackets; how many there are is known once they are multiplied out."""
+
+    def read(inner: Scanner) -> BracketChoice:
+        parts = _separated(
+            inner,
+            "+",
+            lambda part: _read_part(part, zone, depth),
+            limits.TERMS_MAX,
+            "terms in one alternative",
+        )
+        # The weight behind a bracket is read with it.
+        own = None if isinstance(parts[-1], Bracket) else _read_weight(inner)
+        return BracketChoice(parts, own or 0.0)
+
+    return _separated(scanner, "|", read, limits.REQUEST_TEXT_MAX, "alternatives")
+
+
+def _read_part(scanner: Scanner, zone: str, depth: int) -> Part:
+    begin = scanner.skip_spaces()
+    if not scanner.take_sign("("):
+        term = _read_term(scanner)
+        at = scanner.skip_spaces()
+        windows, preferences = _read_windows(scanner, zone)
+        return PlacedTerm(replace(term, windows=windows, preferences=preferences), at)
+    if depth == limits.BRACKETS_DEEP_MAX:
+        raise scanner.error(
+            f"more than {depth} brackets within brackets", remedy="leave some out", at=begin
+        )
+    choices = _read_choices(scanner, zone, depth + 1)
+    if not scanner.take_sign(")"):
+        raise scanner.expected("'+', '|' or ')'", _after_term_remedy(scanner))
+    at = scanner.skip_spaces()
+    windows, preferences = _read_windows(scanner, zone)
+    return Bracket(choices, windows, preferences, _read_weight(scanner) or 0.0, at)
+
+
+def _read_windows(
+    scanner: Scanner, zone: str
+) -> tuple[tuple[TimeWindow, ...], tuple[WindowPreference, ...]]:
+    """Read the windows behind a term or a bracket, and the preferred ones."""
+    windows: list[TimeWindow] = []
+    preferences: list[WindowPreference] = []
+    while True:
+        begin = scanner.skip_spaces()
+        if scanner.take(_BETWEEN):
+            windows.append(read_window(scanner, zone))
+        elif scanner.take(_PREFER):
+            window = read_window(scanner, zone)
+            weight = _read_weight(scanner)
+            if weight is None:
+                raise scanner.expected("'weight'", "write prefer 08:00 12:00 weight 2")
+            preferences.append(WindowPreference(window=window, weight=weight))
+        else:
+            return tuple(windows), tuple(preferences)
+        if max(len(windows), len(preferences)) > limits.WINDOWS_MAX:
+            raise scanner.error(
+                f"more than {limits.WINDOWS_MAX} windows", remedy="give fewer", at=begin
+            )
 
 
 def _read_weight(scanner: Scanner) -> float | None:
@@ -166,13 +256,19 @@ def _after_term_remedy(scanner: Scanner) -> str:
         return "write the offset once, before the duration: @-10m for 30m"
     if found[:1] == ":":
         return "write units once, directly after the resource: sdsc/sp2:64 @-10m for 30m"
+    if found == "for":
+        return "write the duration before the window: sdsc/sp2 for 2h between 08:00 12:00"
     if found[:1].isdigit() and re.search(r"\bfor\s+\S+$", before):
         return "write the duration without spaces: 1h30m"
     if found[:1] == "*":
         return "write a weight as: sdsc/sp2 weight 2, or sdsc/sp2:(32..64 weight 2)"
     if found.isdigit():
         return f"write units after a colon: {(before.split() or [''])[-1][-63:]}:{found}"
-    return "join terms with +, alternatives with |, and write @offset and 'for duration' last"
+    if found[:1] == "+":
+        return "only an alternative has a weight: write (sdsc/sp2 weight 2) + caltech/onyx"
+    return (
+        "join terms with +, alternatives with |, and write @offset, 'for duration' and windows last"
+    )
 
 
 def _read_attributes(

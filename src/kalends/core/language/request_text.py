@@ -8,9 +8,9 @@ import msgspec
 
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.language.parser import parse_alternatives
+from kalends.core.language.parser import read_alternatives
 from kalends.core.requests import Request, span_of
-from kalends.core.times import check_time, parse_time
+from kalends.core.times import check_time, parse_time, zone_named
 
 Time = str | int
 """A time as `parse_time` reads it, or seconds UTC."""
@@ -30,10 +30,12 @@ def parse_request(
 
     `at` fixes the common start: the window is exactly as long as the stages. Otherwise the request
     starts from `not_before` (now, when left out) and ends by `not_after` (open, when left out).
-    Raises `InvalidInput` for texts that cannot be understood, and requests that can never be right.
+    Windows without a zone are in `zone`. Raises `InvalidInput` for texts that cannot be understood, and
+    requests that can never be right; what is wrong with a window is shown at its column.
     """
+    read = read_alternatives(text, zone_named(zone).key)
     request = Request(
-        alternatives=parse_alternatives(text),
+        alternatives=read.alternatives,
         duration_s=parse_duration(duration),
         not_before=_seconds(now_s if not_before is None else not_before, "not_before", now_s, zone),
         not_after=0 if not_after is None else _seconds(not_after, "not_after", now_s, zone),
@@ -46,7 +48,10 @@ def parse_request(
                 remedy="give the start or the window",
             )
         request = _starting(request, _seconds(at, "at", now_s, zone))
-    request.check()
+    try:
+        request.check()
+    except InvalidInput as error:
+        raise read.pointed(error) from error
     return request
 
 

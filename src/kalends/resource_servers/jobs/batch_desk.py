@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakValueDictionary
@@ -21,6 +22,10 @@ from kalends.backends.records import (
     SystemAnswer,
 )
 from kalends.resource_servers.participation.effects import Provision
+from kalends.stores.group_commit import StoreFailed
+
+StillOurs = Callable[[], Awaitable[None]]
+"""Returns while the life of the site that asks has its store; raises `StoreFailed` after that."""
 
 AT_ONCE: Final = 8
 """Errands to one system at a time: its controller answers others, too."""
@@ -37,7 +42,7 @@ class _Counter:
     """The errands to one system: those that wait, in order, and how many are under way."""
 
     adapter: Adapter
-    waiting: list[tuple[int, int, Provision]] = field(default_factory=list)
+    waiting: list[tuple[int, int, Provision, StillOurs]] = field(default_factory=list)
     under_way: set[asyncio.Task[None]] = field(default_factory=set)
     _turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
@@ -60,12 +65,15 @@ class BatchDesk:
         self._answered = answered
         self._order = itertools.count()
 
-    def carry(self, provisions: Sequence[Provision]) -> None:
-        """Begin these errands, or let them wait for their turn: what gives room back goes first."""
+    def carry(self, provisions: Sequence[Provision], still_ours: StillOurs) -> None:
+        """Begin these errands, or let them wait for their turn: what gives room back goes first.
+
+        None begins that is not `still_ours`: another process of the site may look after all of it then.
+        """
         for each in provisions:
             counter = self._counters[each.system]
             turn = _TURNS.get(type(each.errand), 2)
-            heapq.heappush(counter.waiting, (turn, next(self._order), each))
+            heapq.heappush(counter.waiting, (turn, next(self._order), each, still_ours))
             self._serve(counter)
 
     async def close(self) -> None:
@@ -79,15 +87,17 @@ class BatchDesk:
 
     def _serve(self, counter: _Counter) -> None:
         while counter.waiting and len(counter.under_way) < AT_ONCE:
-            _, _, provision = heapq.heappop(counter.waiting)
-            task = asyncio.create_task(self._carry(counter, provision))
+            _, _, provision, still_ours = heapq.heappop(counter.waiting)
+            task = asyncio.create_task(self._carry(counter, provision, still_ours))
             counter.under_way.add(task)
             task.add_done_callback(counter.under_way.discard)
 
-    async def _carry(self, counter: _Counter, provision: Provision) -> None:
-        async with counter.turn(provision.errand):
-            answer = await carry_out(counter.adapter, provision.errand)
-        self._answered(provision.number, answer)
+    async def _carry(self, counter: _Counter, provision: Provision, still_ours: StillOurs) -> None:
+        with contextlib.suppress(StoreFailed):
+            async with counter.turn(provision.errand):
+                await still_ours()
+                answer = await carry_out(counter.adapter, provision.errand)
+            self._answered(provision.number, answer)
         asyncio.get_running_loop().call_soon(self._serve, counter)
 
 

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
 from typing import Final
 
+from msgspec.structs import astuple
+
 from kalends.batch.queue.effects import Occupied
-from kalends.batch.queue.facts import NodeClaim
+from kalends.batch.queue.facts import JobPays, JobShare, NodeClaim
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.priority_classes import charged_class
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.service import Operation
 from kalends.calendars import Booking
 from kalends.contract.job_calls import ReservedNodes
-from kalends.core.errors import NotFound
+from kalends.core.errors import (
+    InvalidInput,
+    LimitExceeded,
+    NotAllowed,
+    NotFound,
+    Refusal,
+    RefusalCode,
+)
+from kalends.core.jobs import JobRequest
+from kalends.core.money import COST_MAX, NO_CAP, PIECES_MAX, format_credits
+from kalends.core.principals import Principal
+from kalends.core.refusals import error_of
+from kalends.resource_servers.participation.claims.bills import Share
 from kalends.resource_servers.participation.claims.occupancy import Piece
+from kalends.resource_servers.participation.credits.credits import Credits
 from kalends.resource_servers.participation.placed_jobs.job_bookings import QueueMove, RunningJob
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.service import SiteEngine
@@ -20,6 +38,9 @@ from kalends.resource_servers.service import SiteEngine
 MOVES_MAX: Final = 100
 """A queue hears of every change when it is made: only what happened while it was away is looked up."""
 
+
+STEPS_MAX: Final = 2 * PIECES_MAX
+"""Prices of one attempt, one after the other; a job that runs longer costs nothing more."""
 
 ASKED: Final = -(1 << 62)
 """Below the numbers of all bookings, and of jobs with fixed starts, which are negative there."""
@@ -128,6 +149,62 @@ class JobLedger:
             return NodeClaim(booking, found.start, found.end, found.units)
         return NodeClaim(
             booking, found.start, found.end, found.units, found.reservation, found.holder
+        )
+
+    def reserve(self, principal: Principal, queue: BatchQueue, job: JobRequest) -> JobPays | None:
+        """See `Machines.reserve`."""
+        prices = self._engine.participant.book.calendars[queue.name].rules.prices
+        terms = queue.flow.terms
+        rate = prices.dearest(principal, charged_class(terms, job.priority, queue.flow.policy))
+        if not rate or job.reservation:
+            return None
+        most = queue.flow.accounts.most_of(job)[1] * rate
+        at = max(queue.last_s, job.at, job.not_before)
+        amount = most * max(len(job.indices), 1)
+        if amount > COST_MAX:
+            raise InvalidInput(
+                f"the job may cost {format_credits(amount)} credits, more than can be charged at once",
+                where="job",
+                remedy="ask for fewer nodes, a shorter limit or fewer jobs",
+            )
+        if NO_CAP < job.at_most < amount:
+            budget = f"it may cost {format_credits(amount)} credits, of at most {format_credits(job.at_most)}"
+            raise error_of([Refusal(where=queue.name, code=RefusalCode.PRICE, detail=budget)])
+        found = self._engine.participant.wing(Credits).shares_of_jobs(
+            principal, job.project, amount, at
+        )
+        if isinstance(found, Refusal):
+            if found.code == RefusalCode.PAYER:
+                raise NotAllowed(
+                    "an owner does not let you charge this project",
+                    where="project",
+                    remedy="leave the project out, or ask the owner who may charge it",
+                    refusals=(found,),
+                )
+            raise LimitExceeded(
+                "your account cannot pay for the job up to its limit",
+                where="job",
+                remedy="ask for fewer nodes or a shorter limit; the owner grants credit",
+                refusals=(found,),
+            )
+        account, shares = found
+        return JobPays(account, most, tuple(JobShare(*astuple(each)) for each in shares))
+
+    def steps(self, queue: BatchQueue, job: BatchJob) -> Sequence[tuple[int, int, int]]:
+        prices = self._engine.participant.book.calendars[queue.name].rules.prices
+        request, start = job.request, job.since_s
+        longest_s = max(request.limit_on(each) for each in request.sizes or (request.nodes,))
+        priority = charged_class(queue.flow.terms, request.priority, queue.flow.policy)
+        return [*islice(prices.steps(job.principal, start, start + longest_s, priority), STEPS_MAX)]
+
+    def charge(self, machine: str, job: BatchJob) -> None:
+        assert job.pays is not None
+        account, cost = job.pays.account, job.charge
+        shares = [Share(*astuple(each)) for each in job.shares]
+        self._engine.apply(
+            lambda site, now: site.wing(Credits).job_over(
+                machine, job.number, job.principal.user, account, cost, shares, now.wall_s
+            )
         )
 
     def holder(self, machine: str, booking: int) -> str | None:

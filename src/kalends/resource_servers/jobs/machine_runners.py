@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -12,7 +12,7 @@ from kalends.batch.elsewhere import Told
 from kalends.batch.forgotten import Forgotten, find_forgotten
 from kalends.batch.hand_over import HandOver
 from kalends.batch.job_output import OutputReader, ShepherdOutputs
-from kalends.batch.journal.job_history import StoreReader
+from kalends.batch.journal.contract import JobHistory
 from kalends.batch.kept_output import KeptOutput
 from kalends.batch.orders import MEGABYTE, OrderMaker, cores_of_this_host
 from kalends.batch.queue.effects import Action, Start
@@ -49,7 +49,7 @@ class MachineRunners:
         engine: Callable[[], SiteEngine],
         heard: Callable[[str], Report],
         queue: Callable[[str], BatchQueue],
-        history: StoreReader,
+        history: JobHistory,
         logger: Logger,
     ) -> None:
         """`queue` is that of a machine in the present life of the site.
@@ -78,7 +78,7 @@ class MachineRunners:
         self._shepherds = {
             name: ShepherdRunner(
                 name,
-                str(directory_of(machine, configuration.store)),
+                str(directory_of(machine, configuration.store_file)),
                 OrderMaker(name, machine, cores, as_root, self._elsewhere.get(name)),
                 heard(name),
                 logger,
@@ -117,9 +117,16 @@ class MachineRunners:
         for runner in self._shepherds.values():
             await runner.close()
 
-    def carry_out(self, machine: str, actions: Sequence[Action]) -> None:
-        """Begin what a queue has decided, all of which is durable."""
-        (self._hands.get(machine) or self._shepherds[machine]).carry_out(actions)
+    def carry_out(self, engine: SiteEngine, machine: str, actions: Sequence[Action]) -> None:
+        """Begin what a queue has decided, all of which is durable; `engine` is the life that it is in.
+
+        Nothing but this host looks after its processes; a batch system is another process's, too.
+        """
+        hand = self._hands.get(machine)
+        if hand is None:
+            self._shepherds[machine].carry_out(actions)
+        else:
+            engine.when_ours(partial(hand.carry_out, actions))
 
     def hosts(self, machine: str, start: Start) -> tuple[str, ...]:
         """Return where others reach the nodes of an attempt; raises `InvalidInput` or `NotAllowed`."""
@@ -151,12 +158,20 @@ class MachineRunners:
         """
         return await self._hands[machine].foreseen(job, nodes, wait_s)
 
-    def find_forgotten(self, queue: BatchQueue) -> Forgotten:
-        """Return what runs and the queue does not know of; raises `Unavailable`."""
+    @property
+    def of_this_host(self) -> Collection[str]:
+        """The machines whose jobs are processes of this host: others can be looked after from anywhere."""
+        return self._shepherds.keys()
+
+    def find_forgotten(self, queue: BatchQueue, *, moved: bool) -> Forgotten:
+        """Return what runs and the queue does not know of; raises `Unavailable`.
+
+        `moved`: the machine comes from another host.
+        """
         if queue.name in self._hands:
             # It has names of its own that no later job gets, and takes nobody's nodes.
             return Forgotten((), 0)
-        return find_forgotten(self._shepherds[queue.name].launcher, queue)
+        return find_forgotten(self._shepherds[queue.name].launcher, queue, moved=moved)
 
     async def end_forgotten(self, machine: str, forgotten: Forgotten) -> None:
         if machine in self._shepherds:

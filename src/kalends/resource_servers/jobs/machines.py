@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
+from kalends.agents.runs import RunOutcome
 from kalends.batch.follower import Foreseen, Question, Span
 from kalends.batch.forecast import Forecaster
 from kalends.batch.forgotten import Forgotten
+from kalends.batch.hosts.machine_hosts import MachineHosts
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.job_watch import JobWatch
-from kalends.batch.journal.job_history import StoreReader
-from kalends.batch.journal.job_journal import ReservedTime, reserved_after
+from kalends.batch.journal.contract import ReservedTime, StoredState
 from kalends.batch.kept_state import KeptStates
+from kalends.batch.queue.accounts import Liens, liens_of
+from kalends.batch.queue.facts import JobPays
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.queue_breaks import QueueBreaks, disabled_words
@@ -25,6 +28,7 @@ from kalends.batch.terms import terms_of_all
 from kalends.contract import job_calls
 from kalends.core.durations import format_duration
 from kalends.core.errors import Conflict, NotAllowed, Unavailable
+from kalends.core.hosts import Host
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import TIME_S_MAX
@@ -38,12 +42,14 @@ from kalends.resource_servers.jobs.placed_ends import PlacedEnds
 from kalends.resource_servers.jobs.queue_hooks import QueueHooks
 from kalends.resource_servers.jobs.start_gates import StartGates
 from kalends.resource_servers.jobs.step_desk import StepDesk
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.jobs.way_choice import RunScript
+from kalends.resource_servers.journal.contract import Journal, SiteStorage
 from kalends.resource_servers.participation.claims.earmarks import LAST
+from kalends.resource_servers.participation.effects import RunTask
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.callers import Caller
-from kalends.serving.configuration import SiteConfiguration
+from kalends.serving.configuration import MachineConfiguration, SiteConfiguration
 from kalends.serving.logs import Logger
 
 T = TypeVar("T")
@@ -59,31 +65,40 @@ class SiteMachines:
     def __init__(
         self,
         configuration: SiteConfiguration,
+        storage: SiteStorage,
         engine: Callable[[], SiteEngine],
         moment: Callable[[], Moment],
         logger: Logger,
         alarmed: Callable[[str], None],
         reported: Callable[[str, str], None],
         notices: JobNotices,
+        here: Host,
+        run_script: RunScript,
     ) -> None:
-        """Raises `InvalidInput` for a machine that cannot be."""
+        """`here` is the host of this process. Raises `InvalidInput` for a machine that cannot be."""
         self.terms = terms_of_all(configuration)
-        self.history = StoreReader(configuration.store, self.settled)
+        self.history = storage.history(self.settled)
         self._engine, self._moment = engine, moment
         self._alarmed, self._reported = alarmed, reported
         self._notices, self._logger = notices, logger
+        self._run_script = run_script
         self.watch = JobWatch()
         self.hooks = QueueHooks()
         self._repeated: list[asyncio.Task[None]] = []
         """What is looked at again and again in this life."""
-        self._reserved: dict[str, list[ReservedTime]] = {}
+        self._reserved: dict[str, Sequence[ReservedTime]] = {}
         self.disabled: dict[str, str] = {}
         """Machines whose queues do not work, with the reason: the rest of the site goes on."""
         self._breaks = QueueBreaks()
+        self.hosts = MachineHosts(here)
         self._begun = False
         self._forgotten: dict[str, Forgotten] = {}
+        self.liens: Sequence[Liens] = ()
+        """What the jobs of each machine have reserved in this life, also if its queue is not here."""
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
-        self._states = KeptStates(configuration.store, self._forecaster, self._numbers, logger)
+        self._states = KeptStates(
+            configuration.store_file, self._forecaster, self._numbers, self._keep_state, logger
+        )
         self._rules = dict(zip(self.terms, configuration.machines, strict=True))
         self._runners = MachineRunners(
             configuration, self._rules, engine, lambda name: partial(self._heard, name),
@@ -105,29 +120,38 @@ class SiteMachines:
         await self._forecaster.close()
         await self._runners.close()
 
-    def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
-        """Rebuild the queues from the store, except disabled ones (`disabled`).
+    def replayed(self, journal: Journal, now: Moment) -> dict[str, BatchQueue]:
+        """Rebuild the queues from the journal, except those that are `disabled`, or put aside (`hosts`).
 
         Raises `Unavailable`.
         """
-        connection = store.file.connection
-        self._runners.named_by(store.past.first_life)
-        queues = {}
+        jobs = journal.jobs
+        self._runners.named_by(journal.past.first_life)
+        queues, away = {}, []
         self.disabled = self._breaks.too_many(now.monotonic_ms)
+        self.hosts.begin_life(jobs.hosts(), self._runners.of_this_host)
         for name, terms in self.terms.items():
-            if name in self.disabled:
-                continue
+            idle = name in self.disabled or name in self.hosts.aside
             ms_max = self._rules[name].policy_ms_max
             try:
-                queues[name] = self._states.restored(name, terms, connection, now.wall_s, ms_max)
+                queue = self._states.restored(name, terms, jobs, now.wall_s, ms_max)
             except Exception as error:
                 self._logger.error("machine_disabled", machine=name, exc_info=error)
-                self.disabled[name] = str(error)
+                if not idle:
+                    self.disabled[name] = str(error)
+                away.append(liens_of(jobs.entries_after(name, 0)))
+                continue
+            if idle:  # Its jobs are still there, and go on when it works again.
+                away.append(queue.flow.accounts.reserved)
+            else:
+                queues[name] = queue
+        self.liens = [*away, *(each.flow.accounts.reserved for each in queues.values())]
         self._reserved = {
-            name: reserved_after(connection, name, queue.last_s) for name, queue in queues.items()
+            name: jobs.reserved_after(name, queue.last_s) for name, queue in queues.items()
         }
         self._forgotten = {
-            name: self._runners.find_forgotten(queue) for name, queue in queues.items()
+            name: self._runners.find_forgotten(queue, moved=name in self.hosts.moved)
+            for name, queue in queues.items()
         }
         return queues
 
@@ -145,19 +169,16 @@ class SiteMachines:
             return
         jobs, now = engine.participant.wing(PlacedJobs), self._moment()
         ledger = JobLedger(engine, jobs)
-        for name in self.terms:
-            self._reported(f"machine {name}", disabled_words(name, self.disabled.get(name, "")))
-        for name in self.disabled:
-            # Jobs may run there, of which the calendar knows nothing.
-            nodes = engine.participant.book.calendars[name].info.capacity
-            ledger.moved(name, (), partial(tuple, [(now.wall_s, TIME_S_MAX, nodes)]), None)
+        self._close_what_does_not_work(engine, ledger, now.wall_s)
         if not queues:
             return
+        engine.persist(self.hosts.first_bound(queues), lambda: None)
         self._begun = False
         self.watch.begin()
-        ends = PlacedEnds(engine, jobs.ends)
+        ends = PlacedEnds(engine, jobs.ends, self.history)
+        carry_out = partial(self._runners.carry_out, engine)
         gates = self.hooks.gates = StartGates(
-            engine, jobs.starts, queues, self._runners.carry_out, self._runners.hosts, self._heard
+            engine, jobs.starts, queues, carry_out, self._runners.hosts, self._heard
         )
         service = self.hooks.service = QueueService(
             queues,
@@ -178,22 +199,32 @@ class SiteMachines:
                 engine.participant.room.places.ask(name, place)
         for name, forgotten in self._forgotten.items():
             queues[name].skip_numbers(forgotten.first_free)
-            service.step(name, forgotten.tell)
-        service.begin()
+            if name not in self.hosts.moved:
+                service.step(name, forgotten.tell)
+        service.begin(self.hosts.first_steps(self._forgotten))
         places = PlaceDesk(engine, jobs, service, self, self._alarmed, self._runners)
-        steps = StepDesk(engine, jobs.part_reports, service, self)
+        steps = StepDesk(engine, jobs.part_reports, service, self, self.history)
         self.hooks.desks = (places, steps)
         places.begin()
         steps.begin()
         nodes_out = NodesOutWatch(engine, ledger, service, self._rules)
         self.hooks.look_at_nodes = nodes_out.note
-        ends.tell_again(queues, now.wall_s)
         self._begun = True
         self._repeat(service, queues)
-        self._repeated.append(asyncio.create_task(nodes_out.run()))
+        lasting = (nodes_out.run(), ends.tell_again(tuple(queues), now.wall_s))
+        self._repeated += map(asyncio.create_task, lasting)
         for name, forgotten in self._forgotten.items():
             if forgotten.alarm:
                 self._alarmed(f"{name}: {forgotten.alarm}")
+
+    def _close_what_does_not_work(self, engine: SiteEngine, ledger: JobLedger, now_s: int) -> None:
+        """Keep all nodes of machines without a queue: jobs may run there, of which nothing is known."""
+        for name in self.terms:
+            told = self.hosts.words(name) or disabled_words(name, self.disabled.get(name, ""))
+            self._reported(f"machine {name}", told)
+        for name in (*self.disabled, *self.hosts.aside):
+            nodes = engine.participant.book.calendars[name].info.capacity
+            ledger.moved(name, (), partial(tuple, [(now_s, TIME_S_MAX, nodes)]), None)
 
     def _repeat(self, service: QueueService, queues: Mapping[str, BatchQueue]) -> None:
         """Look at queues, and at what runs, again and again in this life."""
@@ -231,6 +262,12 @@ class SiteMachines:
         self._runners.check_bid(job)
         self.check_part(principal, job)
 
+    async def run_script(self, task: RunTask) -> RunOutcome:
+        return await self._run_script(task)
+
+    def rules_of(self, machine: str) -> MachineConfiguration:
+        return self._rules[machine]
+
     def check_part(self, principal: Principal, job: JobRequest) -> None:
         self._notices.check(principal.user, job)
         self._runners.check(principal.user, job)
@@ -239,9 +276,13 @@ class SiteMachines:
     def queues(self) -> Mapping[str, BatchQueue]:
         if self.hooks.service is not None:
             return self.hooks.service.queues
-        if self.terms:
+        if self.terms.keys() - self.disabled.keys() - self.hosts.aside.keys():
             raise unavailable()
         return {}
+
+    @property
+    def aside(self) -> Mapping[str, str]:
+        return self.hosts.labels
 
     def visible(self, caller: Caller, machine: str) -> bool:
         calendar = self._engine().participant.book.calendars[machine]
@@ -276,6 +317,10 @@ class SiteMachines:
         if job.at and not self.terms[job.machine].handed_to:
             self._check_time(caller, job, self.queues[job.machine].flow.room.width(job))
 
+    def reserve(self, principal: Principal, queue: BatchQueue, job: JobRequest) -> JobPays | None:
+        engine = self._engine()
+        return JobLedger(engine, engine.participant.wing(PlacedJobs)).reserve(principal, queue, job)
+
     def _check_time(self, caller: Caller, job: JobRequest, nodes: int) -> None:
         """As for a booking: the owner's rules hold, and nobody gets what others wait for."""
         participant = self._engine().participant
@@ -306,9 +351,11 @@ class SiteMachines:
         await self._engine().settle()
 
     def now_s(self) -> int:
-        if self.hooks.service is None:
+        if self.hooks.service is not None:
+            return self.hooks.service.now_s()
+        if self.queues:
             raise unavailable()
-        return self.hooks.service.now_s()
+        return self._moment().wall_s
 
     def reservations(self, caller: Caller, machine: str) -> list[job_calls.ReservedNodes]:
         engine, queue = self._engine(), self.queues[machine]
@@ -370,9 +417,13 @@ class SiteMachines:
             return {}
         return {name: queue.number for name, queue in self.hooks.service.queues.items()}
 
+    def _keep_state(self, state: StoredState) -> None:
+        if self.hooks.service is not None:
+            self._engine().persist_later((state,))
+
     def _is_over(self, machine: str, number: int) -> bool:
         """Whether the queue knows the job, and its end."""
-        if self.hooks.service is None or machine in self.disabled:
+        if self.hooks.service is None or machine not in self.queues:
             return False
         table = self.queues[machine].flow.table
         return number < table.next_number and number not in table.jobs
@@ -381,7 +432,7 @@ class SiteMachines:
         return await self._runners.attach(machine, attempt)
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
-        if self.hooks.service is None or machine in self.disabled:
+        if self.hooks.service is None or machine not in self.queues:
             return
         with contextlib.suppress(Unavailable):  # It is heard again in the next life.
             self.hooks.service.step(machine, step)

@@ -87,6 +87,9 @@ class NodesOutWatch:
             now_s = self._service.now_s()
             hour_s = now_s // RENEW_S * RENEW_S
             until_s = hour_s + RENEW_S + self._repair_s[machine]
+            back = queue.flow.room.back
+            if back and len(back) == len(_nodes_out(queue)):
+                until_s = min(until_s, max(back.values()))
             out = OutOfService(
                 machine, hour_s, until_s, len(_nodes_out(queue)), _idle_nodes_out(queue),
                 _why(queue), self._stuck(machine, queue, now_s, until_s), self._begun(machine, queue, now_s),
@@ -100,7 +103,7 @@ class NodesOutWatch:
         if _on_nodes_out(queue, now_s) and self._tried.get(machine) != known:
             self._tried[machine] = known
             for why, nodes in _by_reason(queue).items():
-                self._service.step(machine, _drain(nodes, why))
+                self._service.step(machine, _drain(nodes, why, queue.flow.room.back))
         for each in sorted(_on_nodes_out(queue, now_s), key=lambda each: -each.nodes):
             claim = self._ledger.claim(machine, int(each.name)) if int(each.name) > 0 else None
             if claim is not None and claim.reservation and each.start_s < until_s:
@@ -155,8 +158,14 @@ def _on_nodes_out(queue: BatchQueue, now_s: int) -> list[Reservation]:
     ]
 
 
-def _drain(nodes: list[int], why: str) -> Callable[[BatchQueue, int], None]:
-    return lambda queue, now: queue.drain(nodes, why, now)
+def _drain(
+    nodes: list[int], why: str, back: Mapping[int, int]
+) -> Callable[[BatchQueue, int], None]:
+    def step(queue: BatchQueue, now: int) -> None:
+        for until_s in sorted({back.get(node, 0) for node in nodes}):
+            queue.drain([node for node in nodes if back.get(node, 0) == until_s], why, now, until_s)
+
+    return step
 
 
 def _idle_nodes_out(queue: BatchQueue) -> int:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Final, Literal, Protocol
 
 from msgspec import structs
 
+from kalends.agents.runs import RunOutcome
 from kalends.backends.adapter import SystemRefused, SystemSilent
 from kalends.batch.follower import Foreseen, Question
 from kalends.batch.place_keys import (
@@ -25,6 +26,7 @@ from kalends.batch.place_keys import (
     place_of_job,
     request_of_key,
 )
+from kalends.batch.queue.facts import JobPays
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.offers import PlaceOffers
 from kalends.batch.queue.queue import BatchQueue
@@ -45,14 +47,25 @@ from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.limits import JOBS_MAX, TEXT_MAX
 from kalends.core.principals import Principal
+from kalends.resource_servers.jobs.bid_terms import with_terms
 from kalends.resource_servers.jobs.start_trust import StartTrust
 from kalends.resource_servers.jobs.starts_elsewhere import DecidingSystems, StartsElsewhere
+from kalends.resource_servers.jobs.way_choice import (
+    FIRST,
+    Chosen,
+    backlog_end_s,
+    chosen_way,
+    schedules_of,
+    trials_of,
+    withdraw,
+)
 from kalends.resource_servers.participation.claims.occupancy import Placed
-from kalends.resource_servers.participation.effects import PlaceAsk
+from kalends.resource_servers.participation.effects import PlaceAsk, RunTask
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.participation.placed_jobs.places import locked_places
 from kalends.resource_servers.service import SiteEngine
+from kalends.serving.configuration import MachineConfiguration
 
 FORESEEN_S: Final = 0.4
 """So long it is waited for the start that is foreseen for a job, where the policy promises none."""
@@ -76,6 +89,17 @@ class MachinesOfSite(Protocol):
 
     def check_place(self, principal: Principal, job: JobRequest) -> None:
         """Raise `KalendsError` where `job` may not be on its machine, whatever the queue says."""
+
+    def reserve(self, principal: Principal, queue: BatchQueue, job: JobRequest) -> JobPays | None:
+        """See `batch.machine_host.Machines.reserve`."""
+
+    def rules_of(self, machine: str) -> MachineConfiguration:
+        """Return what the owner has configured for a machine."""
+        ...
+
+    async def run_script(self, task: RunTask) -> RunOutcome:
+        """Run a script of a job in the site's sandbox."""
+        ...
 
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
         """Return when the jobs that wait are expected to start; what is known after `wait_s`."""
@@ -110,6 +134,9 @@ class PlaceDesk:
 
     def begin(self) -> None:
         """Bring the jobs of earlier lives and their claims together."""
+        for name, queue in self._service.queues.items():
+            for number in trials_of(queue):
+                self._service.step(name, partial(withdraw, number))
         for queue in self._service.queues.values():
             for job in queue.flow.table:
                 if (hold_id := claim_of_job(job)) is not None:
@@ -128,8 +155,9 @@ class PlaceDesk:
 
         Where it has started, that changes nothing.
         """
-        for stake, _ in list(locked_places(self._engine.participant.book)):
-            if stake.once and not self.has_job(stake.rid):
+        for stake, claim in list(locked_places(self._engine.participant.book)):
+            known = machine_of(claim.resource) in self._service.queues
+            if stake.once and known and not self.has_job(stake.rid):
                 self._engine.apply(partial(self._ask_to_start, stake.rid))
 
     def _ask_to_start(self, rid: str, site: Participant, now: Moment) -> None:
@@ -157,12 +185,18 @@ class PlaceDesk:
         offers: list[m.PlaceOffer] = []
         refusals: list[Refusal] = []
         try:
+            ask, chosen = await self._in_chosen_ways(ask)
             decided_s = self._service.now_s() + ask.counted_s
             self._give_places(ask, given, refusals)
             told = await asyncio.gather(
                 *(self._offer_or_not(hold_id, each, decided_s) for hold_id, each in given.items())
             )
-            offers = [each for each in told if isinstance(each, m.PlaceOffer)]
+            offers = [
+                structs.replace(each, way=how.way, chosen_by=how.by, rank_fault=how.fault)
+                for each in told
+                if isinstance(each, m.PlaceOffer)
+                for how in [chosen.get(each.machine, FIRST)]
+            ]
             refusals += [each for each in told if isinstance(each, Refusal)]
         except Unavailable:
             return  # This life is over: the next one withdraws all.
@@ -177,6 +211,47 @@ class PlaceDesk:
                 lambda site, now: self._jobs.offered(ask.number, ask.rid, offers, refusals, now)
             ):
                 self.moved((queue_of(place.machine), hold_id) for hold_id, place in given.items())
+
+    async def _in_chosen_ways(self, ask: PlaceAsk) -> tuple[PlaceAsk, dict[str, Chosen]]:
+        """Return the question with one job for each machine, and how it was chosen if there were several."""
+        chosen: dict[str, Chosen] = {}
+        for machine, hold_id in ask.places:
+            ways, queue = ask.ways.get(machine, ()), self._service.queues.get(machine)
+            if queue is None or not ways:
+                continue
+            chosen[machine] = self._way_before(queue, hold_id, ways) or await self._way(
+                ask, queue, hold_id, ways
+            )
+        jobs = {machine: ask.ways[machine][how.way] for machine, how in chosen.items()}
+        return ask._replace(jobs={**ask.jobs, **jobs}), chosen
+
+    def _way_before(
+        self, queue: BatchQueue, hold_id: int, ways: Sequence[JobRequest]
+    ) -> Chosen | None:
+        """Return the way that was chosen in an earlier attempt, whose place is still held."""
+        place = self._places.get(hold_id)
+        job = queue.flow.table.jobs.get(place.number) if place is not None else None
+        found = [structs.replace(each, machine=queue.name) for each in ways]
+        return Chosen(found.index(job.request)) if job and job.request in found else None
+
+    async def _way(
+        self, ask: PlaceAsk, queue: BatchQueue, hold_id: int, ways: Sequence[JobRequest]
+    ) -> Chosen:
+        rules, machine = self._machines.rules_of(queue.name), queue.name
+        if not (ask.rank or rules.aim):
+            return FIRST
+        if system := queue.flow.terms.handed_to:
+            return Chosen(fault=f"{system} decides alone" if ask.rank else "")
+        allowed = [structs.replace(each, machine=machine) for each in ways]
+        schedules = schedules_of(
+            partial(self._service.step, machine), ask, hold_id, allowed, self._machines.reserve
+        )
+        if not schedules:
+            return FIRST
+        return await chosen_way(
+            queue, ask, hold_id, schedules, rules.aim, self._machines.run_script,
+            self._service.now_s(), shared=rules.shared,
+        )  # fmt: skip
 
     def _give_places(self, ask: PlaceAsk, given: dict[int, Place], refusals: list[Refusal]) -> None:
         for machine, hold_id in ask.places:
@@ -200,7 +275,12 @@ class PlaceDesk:
         return self._service.step(
             machine,
             lambda queue, now: PlaceOffers(queue).offer(
-                ask.principal, job, key, ask.counted_s, now
+                ask.principal,
+                job,
+                key,
+                ask.counted_s,
+                now,
+                self._machines.reserve(ask.principal, queue, job),
             ),
         )
 
@@ -214,7 +294,9 @@ class PlaceDesk:
         system = self._service.queues[place.machine].flow.terms.handed_to
         try:
             offer = self._offer_there if system else self._offer
-            return await offer(hold_id, place, decided_s)
+            told = await offer(hold_id, place, decided_s)
+            queue = self._service.queues[place.machine]
+            return with_terms(told, self._machines.rules_of(place.machine), queue)
         except NotFound as error:  # It has been ended meanwhile.
             return refusal_of(place.machine, error)
         except (SystemRefused, SystemSilent) as error:
@@ -223,8 +305,13 @@ class PlaceDesk:
                 self._service.step(
                     place.machine, lambda queue, now: queue.cancel(place.number, NOT_TAKEN, now)
                 )
-            detail = f"{system}: {error}"[:TEXT_MAX]
-            return Refusal(where=place.machine, code=RefusalCode.NO_PLACE, detail=detail)
+            # A system that is only slow or away may take the job a moment later.
+            silent = isinstance(error, SystemSilent)
+            return Refusal(
+                where=place.machine,
+                code=RefusalCode.SITE_DOWN if silent else RefusalCode.NO_PLACE,
+                detail=f"{system}: {error}"[:TEXT_MAX],
+            )
 
     async def _offer_there(self, hold_id: int, place: Place, decided_s: int) -> m.PlaceOffer:
         """Return what a batch system foresees: the job goes there once its place here is taken."""
@@ -246,7 +333,9 @@ class PlaceDesk:
             foreseen = await self._machines.foreseen("starts", place.machine, FORESEEN_S)
             predicted = foreseen.starts.get(place.number)
             first = max(now, job.request.not_before)
-            start = max(predicted.p50 if predicted else _backlog_end_s(queue, job, first), first)
+            start = max(
+                predicted.p50 if predicted else backlog_end_s(queue, job.number, first), first
+            )
             late_start = max(predicted.p90 if predicted else start, start)
         nodes = queue.flow.room.width(job.request)
         return m.PlaceOffer(
@@ -361,21 +450,10 @@ class PlaceDesk:
         return "none"
 
 
-def _backlog_end_s(queue: BatchQueue, job: BatchJob, now: int) -> int:
-    """Return when a machine is through with the jobs before `job`, if all run to their limits, about.
-
-    The bound of list scheduling (Graham 1966): all work, shared by all nodes, and the longest job. It is no
-    promise, for wide jobs leave nodes idle.
-    """
-    before = [each for each in queue.flow.table if each.number < job.number]
-    limits_s = [each.request.limit_on(each.request.nodes) for each in before]
-    widths = [queue.flow.room.width(each.request) for each in before]
-    work = sum(width * limit_s for width, limit_s in zip(widths, limits_s, strict=True))
-    return now + work // max(queue.flow.room.nodes, 1) + max(limits_s, default=0)
-
-
 def refusal_of(machine: str, error: KalendsError) -> Refusal:
     """Return why a queue does not take a job, for its broker."""
+    if error.refusals:
+        return structs.replace(error.refusals[0], where=machine)
     code = RefusalCode.NO_PLACE
     if isinstance(error, NotAllowed):
         code = RefusalCode.NOT_ALLOWED

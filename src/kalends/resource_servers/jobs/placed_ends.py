@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sqlite3
 from collections.abc import Iterable
+from functools import partial
 from math import ceil
 from typing import Final
 
-from kalends.batch.journal import job_journal
-from kalends.batch.journal.job_journal import JobOver
+from kalends.batch.journal.contract import JobHistory, JobOver
 from kalends.batch.place_keys import request_of_key
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.views import over_of
 from kalends.contract.calls import PlacedEnd
 from kalends.core.errors import Unavailable
 from kalends.core.limits import DURATION_S_MAX, TIME_S_MAX
+from kalends.resource_servers.jobs.reading_again import read_again
 from kalends.resource_servers.participation.placed_jobs.end_reports import EndReports
 from kalends.resource_servers.service import SiteEngine
 
@@ -32,8 +32,8 @@ STATUS_MAX: Final = 255
 class PlacedEnds:
     """Tells brokers of the ends of their jobs; for one life of a site."""
 
-    def __init__(self, engine: SiteEngine, ends: EndReports) -> None:
-        self._engine, self._ends = engine, ends
+    def __init__(self, engine: SiteEngine, ends: EndReports, history: JobHistory) -> None:
+        self._engine, self._ends, self._history = engine, ends, history
         self._loop = asyncio.get_running_loop()
 
     def over(self, machine: str, job: BatchJob) -> None:
@@ -42,11 +42,10 @@ class PlacedEnds:
             # It is heard in the middle of a step of its queue.
             self._loop.call_soon(self._tell, rid, end_of(over_of(machine, job)))
 
-    def tell_again(self, machines: Iterable[str], now_s: int) -> None:
-        """Tell what earlier lives of the site may not have told to the end."""
-        connection = self._engine.store.file.connection
+    async def tell_again(self, machines: Iterable[str], now_s: int) -> None:
+        """Tell what earlier lives of the site may not have told to the end; cancelled with this life."""
         for machine in machines:
-            for job in newest_over(connection, machine, now_s):
+            for job in await read_again(partial(newest_over, self._history, machine, now_s)):
                 if rid := request_of_key(job.key):
                     self._tell(rid, end_of(job))
 
@@ -55,9 +54,9 @@ class PlacedEnds:
             self._engine.apply(lambda site, now: self._ends.ended(rid, end, now))
 
 
-def newest_over(connection: sqlite3.Connection, machine: str, now_s: int) -> list[JobOver]:
+async def newest_over(history: JobHistory, machine: str, now_s: int) -> list[JobOver]:
     """Return the jobs of a machine of which its next life tells again, the oldest first."""
-    newest = job_journal.over_newest(connection, machine, "", 0, TOLD_AGAIN_MAX)
+    newest = await history.newest(machine, "", 0, TOLD_AGAIN_MAX)
     return [job for job in reversed(newest) if job.over > now_s - TOLD_AGAIN_S]
 
 

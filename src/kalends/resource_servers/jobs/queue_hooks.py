@@ -30,7 +30,8 @@ class QueueHooks:
     def end_life(self) -> None:
         service, self.service = self.service, None
         if self.desks is not None:
-            self.desks[0].close()
+            for desk in self.desks:
+                desk.close()
             self.desks = None
         if self.gates is not None:
             self.gates.close()

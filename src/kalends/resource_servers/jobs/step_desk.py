@@ -11,9 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Protocol
 
-from kalends.batch.journal.job_journal import JobOver, over_one
+from kalends.batch.journal.contract import JobHistory, JobOver
 from kalends.batch.queue.facts import JobEnding, NodeClaim
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.submission import check_request
@@ -25,6 +26,7 @@ from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import check_part, is_key_of_part, key_of_part, part_in
 from kalends.resource_servers.jobs.place_desk import refusal_of
+from kalends.resource_servers.jobs.reading_again import read_again
 from kalends.resource_servers.jobs.step_gate import request_of
 from kalends.resource_servers.participation.claims.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
@@ -46,18 +48,30 @@ class StepDesk:
     """Brings the slots of jobs in step and the jobs of queues together; for one life of a site."""
 
     def __init__(
-        self, engine: SiteEngine, reports: PartReports, service: QueueService, machines: PartChecks
+        self,
+        engine: SiteEngine,
+        reports: PartReports,
+        service: QueueService,
+        machines: PartChecks,
+        history: JobHistory,
     ) -> None:
         self._engine, self._reports = engine, reports
         self._service = service
         self._machines = machines
+        self._history = history
         self._loop = asyncio.get_running_loop()
+        self._look_ups: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
         """Submit what an earlier life did not, and say again what became of the rest."""
         for name in self._service.queues:
             for claim in [*self._service.claims(name).values()]:
                 self._follow(name, claim)
+
+    def close(self) -> None:
+        """End this life: no look-up goes on."""
+        for task in self._look_ups:
+            task.cancel()
 
     def why_not(self, principal: Principal, part: JobRequest) -> Refusal | None:
         """Return why a queue would not take a part, whose slot is about to be promised."""
@@ -83,7 +97,8 @@ class StepDesk:
             if claim is not None:
                 self._follow(machine, claim)
 
-    def _follow(self, machine: str, claim: NodeClaim) -> None:
+    def _follow(self, machine: str, claim: NodeClaim, past: JobOver | None = None) -> None:
+        """Do what is to be done about a claim; `past` is its part, if that is over and was looked up."""
         rid = claim.request or claim.reservation
         stake = self._engine.participant.book.stakes.peek(rid) if rid else None
         if stake is None or not stake.has("locked"):
@@ -95,15 +110,22 @@ class StepDesk:
         known = table.submissions.get((claim.user, key_of_part(claim.reservation)))
         if known is None:
             return
-        part = None if known.first in table.jobs else self._past(machine, known.first)
-        if part is not None and not _had_its_time(part.ending):
-            self._fail(rid, machine, known.first, LOST)
-            return
-        self._tell(lambda site, now: self._reports.submitted(rid, machine, known.first))
-        if part is None:
-            self._began(machine, rid, table.jobs[known.first])
+        part = table.jobs.get(known.first)
+        if part is not None:
+            self._tell(lambda site, now: self._reports.submitted(rid, machine, known.first))
+            self._began(machine, rid, part)
+        elif past is None or past.number != known.first:
+            self._look_up(machine, known.first, partial(self._follow_again, machine, claim.booking))
+        elif _had_its_time(past.ending):
+            self._tell(lambda site, now: self._reports.submitted(rid, machine, known.first))
+            self._ended(rid, past, past.over)
         else:
-            self._ended(rid, part, part.over)
+            self._fail(rid, machine, known.first, LOST)
+
+    def _follow_again(self, machine: str, booking: int, past: JobOver) -> None:
+        claim = self._service.claims(machine).get(booking)
+        if claim is not None:
+            self._follow(machine, claim, past)
 
     def _submit(
         self, machine: str, claim: NodeClaim, principal: Principal, job: JobRequest
@@ -168,9 +190,11 @@ class StepDesk:
         table = self._service.queues[machine].flow.table
         known = table.submissions.get((job.user, key_of_part(job.request.reservation)))
         if known is not None and known.first not in table.jobs:
-            part = self._past(machine, known.first)
-            if part is not None and _had_its_time(part.ending):
-                self._ended(rid, part, job.over)
+            self._look_up(machine, known.first, partial(self._ended_with, rid, job.over))
+
+    def _ended_with(self, rid: str, at: int, part: JobOver) -> None:
+        if _had_its_time(part.ending):
+            self._ended(rid, part, at)
 
     def _ended(self, rid: str, part: JobOver, at: int) -> None:
         """Report that the slot of a part is of no more use since `at`, unless something says otherwise."""
@@ -183,9 +207,17 @@ class StepDesk:
         machine, number = part.machine, part.number
         self._tell(lambda site, now: self._reports.ended(rid, machine, number, at, now))
 
-    def _past(self, machine: str, number: int) -> JobOver | None:
-        """Return a job that is over, as far as that is stored."""
-        return over_one(self._engine.store.file.connection, machine, number)
+    def _look_up(self, machine: str, number: int, then: Callable[[JobOver], None]) -> None:
+        """Go on with a job that is over, once that is stored: the queue does not know it any more."""
+
+        async def look_up() -> None:
+            past = await read_again(partial(self._history.job, machine, number))
+            if past is not None:
+                then(past)
+
+        task = asyncio.create_task(look_up())
+        self._look_ups.add(task)
+        task.add_done_callback(self._look_ups.discard)
 
     def _fail(self, rid: str, machine: str, job: int, why: str) -> None:
         self._tell(lambda site, now: self._reports.failed(rid, machine, job, why, now))

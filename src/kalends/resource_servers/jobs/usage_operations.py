@@ -11,8 +11,7 @@ from kalends.contract import job_calls as c
 from kalends.contract.history_calls import SlotsUsed
 from kalends.core.errors import NotFound
 from kalends.resource_servers.jobs.machines import SiteMachines
-from kalends.resource_servers.journal import slot_table
-from kalends.resource_servers.journal.slot_table import SlotCursor
+from kalends.resource_servers.journal.contract import SlotCursor, SlotUse
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.provision.resource_backend import ResourceBackend
 from kalends.resource_servers.service import SiteEngine
@@ -42,9 +41,8 @@ class UsageOperations:
         if not self._is_backed(caller, body.machine):
             return await self._jobs.usage(caller, body)
         asked = (body.machine, whose(caller, everyone=body.everyone), body.start, body.end)
-        read = self._machines.history.read
-        users = await read(slot_table.users_between, *asked)
-        projects = await read(slot_table.projects_between, *asked)
+        users = await self._machines.history.slot_users(*asked)
+        projects = await self._machines.history.slot_projects(*asked)
         system, until, problem = self._told(body.machine)
         in_slots = SlotsUsed(
             system=system,
@@ -72,10 +70,9 @@ class UsageOperations:
             )
         user = whose(caller, everyone=body.everyone)
         after = SlotCursor(body.after_s, body.after_name)
-        found = await self._machines.history.read(
-            slot_table.slots_between,
-            body.machine, user, body.start, body.end, after, body.count + 1,
-        )  # fmt: skip
+        found = await self._machines.history.slots(
+            body.machine, user, body.start, body.end, after, body.count + 1
+        )
         shown = found[: body.count]
         system, until, problem = self._told(body.machine)
         last = shown[-1].slot if shown else None
@@ -105,7 +102,7 @@ class UsageOperations:
         return system, imports.read_until(system), imports.problem(system)
 
 
-def _row(use: slot_table.SlotUse) -> s.SlotRow:
+def _row(use: SlotUse) -> s.SlotRow:
     slot = use.slot
     return s.SlotRow(
         reservation=slot.reservation, name=slot.name, user=slot.user, account=slot.account, start=slot.start,

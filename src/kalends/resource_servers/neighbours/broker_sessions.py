@@ -104,16 +104,20 @@ class BrokerSessions:
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """The WebSocket of one broker replica, authenticated at the upgrade.
 
-        One that is too old, or does not say clearly what it knows, is told so in a header.
+        One that cannot be served now, is too old, or does not say clearly what it knows, is told so in a
+        header.
         """
         belief = Belief(caller_of(request, "broker"), self._moment().monotonic_ms)
-        engine = self._engine()
-        if self._stopping:
-            raise Unavailable("the site is stopping", retry_after_s=1.0)
-        if len(self._open) >= SESSIONS_MAX:
-            raise LimitExceeded(
-                f"{SESSIONS_MAX} sessions are open, the maximum of a site", retry_after_s=1.0
-            )
+        try:
+            engine = self._engine()
+            if self._stopping:
+                raise Unavailable("the site is stopping", retry_after_s=1.0)
+            if len(self._open) >= SESSIONS_MAX:
+                raise LimitExceeded(
+                    f"{SESSIONS_MAX} sessions are open, the maximum of a site", retry_after_s=1.0
+                )
+        except (Unavailable, LimitExceeded) as error:
+            return refused_session(error)
         us, them = f"site {self._site}", f"this broker ({belief.caller.principal.user})"
         try:
             theirs = version_in(request.headers)
@@ -225,7 +229,7 @@ class BrokerSessions:
             self._engine().heard_mark(link.name, frame.mark)
         if frame.wall_ms:
             self._watch.heard(link.name, frame.wall_ms)
-            self._engine().heard_clock(link.name, frame.wall_ms)
+        self._engine().heard_clock(link.name, frame.wall_ms)
         return messages
 
     async def _take(self, link: BrokerLink, messages: Sequence[m.Message]) -> None:

@@ -162,14 +162,23 @@ def shortened(view: m.View) -> m.View:
     count_max = limits.VIEW_STEPS_MAX
     while True:
         count_max //= 2
-        views = tuple(_first_of(part, count_max) for part in view.views)
-        short = msgspec.structs.replace(view, views=views)
+        prices = tuple(_cheaper_to_send(each, count_max) for each in view.prices)
+        priced_until = {each.terms: each.steps[-1][1] for each in prices if each.steps}
+        views = tuple(
+            _first_of(part, count_max, priced_until.get(part.terms, part.until))
+            for part in view.views
+        )
+        short = msgspec.structs.replace(view, views=views, prices=prices)
         if len(codec.encode_msgpack(short)) <= limits.FRAME_BYTES_MAX - _FRAME_HEAD_BYTES_MAX:
             return short
 
 
-def _first_of(part: m.FreeSteps, count_max: int) -> m.FreeSteps:
-    until = part.until
+def _cheaper_to_send(prices: m.PriceList, count_max: int) -> m.PriceList:
+    return msgspec.structs.replace(prices, steps=prices.steps[:count_max])
+
+
+def _first_of(part: m.FreeSteps, count_max: int, priced_until: int) -> m.FreeSteps:
+    until = min(part.until, priced_until)
     if len(part.steps) > count_max:
         until = min(until, part.steps[count_max][0])
     if len(part.slots) > count_max:

@@ -14,6 +14,7 @@ from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.steps import part_in
+from kalends.core.times import format_time
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
@@ -25,8 +26,23 @@ from kalends.resource_servers.participation.memory.recovery import Recovery
 from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.memory.unreadable import SetAside
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.sockets import Consent, Guard, PriorClaims, Queues
-from kalends.resource_servers.participation.this_site import OWNER_DRAINS, FenceNumbers, ThisSite
+from kalends.resource_servers.participation.sockets import (
+    Consent,
+    Guard,
+    Payments,
+    PriorClaims,
+    Queues,
+    Rulings,
+)
+from kalends.resource_servers.participation.this_site import (
+    OWNER_DRAINS,
+    OWNER_DRAINS_UNTIL,
+    FenceNumbers,
+    ThisSite,
+)
+
+LOOK_AT_END_MS: Final = 60_000
+"""The end of a drain is a time of the wall clock, which may jump: it is looked at as often as this."""
 
 
 class NoRoom(NamedTuple):
@@ -48,7 +64,7 @@ class ParticipantLimits(NamedTuple):
     """Per principal at this site; a client that votes and never decides is bounded by the second."""
 
     held_per_principal_max: int = 64
-    promised_per_principal_max: int = 64
+    promised_per_principal_max: int = 256
     hold_ms_max: int = 3_600_000
     approval_s: int = 3 * 86_400
     """How long the owner may think about what needs approval."""
@@ -70,6 +86,8 @@ class Admission:
     recovery: Recovery
     set_aside: SetAside
     registers: Registers
+    rulings: Rulings
+    payments: Payments
     guard: Guard
     prior: PriorClaims
     consent: Consent
@@ -78,11 +96,34 @@ class Admission:
     limits: ParticipantLimits
     draining: bool = field(init=False, default=False)
     """The owner takes no new claims."""
+    drained_until_s: int = field(init=False, default=0)
+    """When claims are taken again (UTC); 0: when the owner says so."""
+    _look_ms: int = field(init=False, default=0)
 
     # Whether anything is taken
 
+    def drain(self, *, on: bool, until_s: int = 0) -> None:
+        """Take no new claims until `until_s` (0: until this is called again), or take them again."""
+        self.draining, self.drained_until_s = on, until_s if on else 0
+        self._look_ms = 0
+
+    def advance(self, now: Moment) -> None:
+        """End a drain whose end has come."""
+        if not self.drained_until_s:
+            return
+        left_ms = self.drained_until_s * 1_000 - now.wall_ms
+        self._look_ms = now.monotonic_ms + min(left_ms, LOOK_AT_END_MS)
+        if left_ms <= 0:
+            self.drain(on=False)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._look_ms if self.drained_until_s else None
+
     def closed(self) -> Refusal | None:
         """Return why nothing new is taken at all, or None when it is."""
+        if self.drained_until_s:
+            until = format_time(self.drained_until_s, "UTC")
+            return self.here.refusal(RefusalCode.DRAINED, f"{OWNER_DRAINS_UNTIL} {until}")
         if self.draining:
             return self.here.refusal(RefusalCode.DRAINED, OWNER_DRAINS)
         return self.recovery.refusal()
@@ -107,7 +148,9 @@ class Admission:
 
     # Rules and limits
 
-    def why_not_slot(self, principal: Principal, want: m.Want, now: Moment) -> Refusal | None:
+    def why_not_slot(
+        self, rid: str, principal: Principal, want: m.Want, pays: m.Pays | None, now: Moment
+    ) -> Refusal | None:
         """Return why one slot that an agent has chosen may not be held, or None."""
         if want.end <= self.retention.horizon_s:
             return self.here.refusal(
@@ -118,13 +161,20 @@ class Admission:
         if no_account := self.guard.why_not(principal, [want.resource]):
             return no_account
         found = self.book.refusals(principal, [want], ("hold",), now.wall_s)
+        if not found and self.rulings.decides:
+            ruled_out = self.rulings.why_not_slot(rid, principal, want)
+            found = [ruled_out] if ruled_out is not None else []
+        if not found and self.payments.charges:
+            return self.payments.why_not_slot(rid, principal, want, pays, now)
         return found[0] if found else None
 
     def why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """Return the refusals by rules and limits; `take` looks for room."""
         if over := self.consent.why_over(visit.rid):
             return over
-        within = bool(visit.replaces) and self.book.lies_within(visit.wants, visit.replaces)
+        within = bool(visit.replaces) and self.book.lies_within(
+            visit.principal.user, visit.wants, visit.replaces
+        )
         if closed := self.recovery.refusal() if within else self.closed():
             return (closed,)
         if unreadable := self.set_aside.refusal(min(want.start for want in visit.wants)):
@@ -152,10 +202,18 @@ class Admission:
             refusal = self._refuse_change(source, visit)
             if refusal is not None:
                 return (refusal,)
-        actions = ("hold", "lock") if self._is_for_good(visit) else ("hold",)
+        for_good = self._is_for_good(visit)
+        actions = ("hold", "lock") if for_good else ("hold",)
         refusals = self.book.refusals(
             visit.principal, visit.wants, actions, now.wall_s, replaces=visit.replaces
         )
+        if not refusals and self.rulings.decides:
+            refusals = [*self.rulings.refusals(visit.rid, visit.principal, visit.wants)]
+        if not refusals and self.payments.charges:
+            before = self.book.stakes.get(visit.rid)
+            refusals = [*self.payments.why_not(visit, before, now, firm=for_good)]
+        if self.book.companions and not within:
+            refusals += self.book.incomplete(visit.wants)
         taken_back = self.prior.refusals(visit.wants, visit.rid, visit.replaces)
         return (*refusals, *taken_back, *self._why_not_jobs(visit))
 
@@ -163,7 +221,7 @@ class Admission:
         """Whether `visit` asks for a promise, now or as soon as its owner has approved it."""
         if visit.mode == "vote" or visit.considered:
             return visit.mode == "vote"
-        return bool(self.consent.needed(visit.principal, visit.wants, visit.replaces))
+        return bool(self.consent.needed(visit.rid, visit.principal, visit.wants, visit.replaces))
 
     def _why_not_jobs(self, visit: m.Visit) -> Iterator[Refusal]:
         """Yield why jobs cannot run in the slots that are asked for, if any are to."""
@@ -182,7 +240,11 @@ class Admission:
         register = self.registers.of(source)
         if old is not None and register and old.register not in ("", register):
             old = None
-        if old is None or not old.has("locked") or old.principal.user != visit.principal.user:
+        if (
+            old is None
+            or not old.has("locked")
+            or old.principal.user != (visit.heir_of or visit.principal.user)
+        ):
             detail = "the reservation to change is not locked here for this user"
             return self.here.refusal(RefusalCode.BEING_CHANGED, detail)
         if self.book.changer_of(visit.replaces) not in ("", visit.rid):
@@ -198,6 +260,9 @@ class Admission:
         `events` are what new holds go through, "visit-hold" when none is given.
         """
         stake = self.stake_for(source, before, visit)
+        if self.payments.charges:
+            bill = self.payments.price(stake, visit.pays, before, considered=visit.considered)
+            self.claims.bill(stake, bill)
         self.claims.put(stake)
         full = self.kept_from(stake)
         unplaced = "" if full else self._without_place(stake)
@@ -267,7 +332,9 @@ class Admission:
             if claim is None or claim.state != "held" or claim.common or visit.mode == "vote":
                 claim = Claim(self.numbers.new(), want.resource, want.start, want.end, want.units)
             claims.append(claim)
-        ends_at = max(want.end for want in visit.wants)
+        if self.book.buffers.kept:
+            self.book.give_buffers(claims, visit.replaces)
+        ends_at = max([claim.end + claim.gap_s for claim in claims])
         known = before.register if before else ""
         return Stake(
             rid=visit.rid,
@@ -293,6 +360,10 @@ class Admission:
             return (closed,)
         if unapproved := self.consent.why_not(stake, named):
             return unapproved
+        if self.rulings.decides and (unruled := self.rulings.why_not_promise(stake, named)):
+            return unruled
+        if stake.bill is not None and (unpaid := self.payments.why_not_promise(stake, named, now)):
+            return unpaid
         user = stake.principal.user
         if self.book.count(user, "prepared") + len(named) > self.limits.promised_per_principal_max:
             return (self.here.refusal(RefusalCode.LIMIT, "too many promises to one user at once"),)
@@ -310,4 +381,6 @@ class Admission:
             rid=stake.rid,
             replaces=stake.replaces,
         )
+        if self.book.companions and not stake.replaces:
+            refusals += self.book.incomplete(wants)
         return (*refusals, *self.prior.refusals(wants, stake.rid, stake.replaces))

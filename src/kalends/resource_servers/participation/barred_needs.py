@@ -76,8 +76,13 @@ def _refusal(
 ) -> Refusal | None:
     principal, grain = query.principal, calendar.grain
     first = grain.ceil(need.start)
-    soonest = grain.ceil(max(first, calendar.earliest_start(principal, wall_s)))
-    start = soonest if grain.end_of(soonest, need.length_s) <= need.end else first
+    if grain.end_of(grain.ceil(max(first, grain.floor(wall_s))), need.length_s) > need.end:
+        if need.end - need.length_s < wall_s:
+            return calendar.too_late(need.length_s, need.end, wall_s)
+        start = need.start  # It is not on the grain, and nothing of the grain is in its window.
+    else:
+        soonest = grain.ceil(max(first, calendar.earliest_start(principal, wall_s)))
+        start = soonest if grain.end_of(soonest, need.length_s) <= need.end else first
     want = Want(calendar.info.name, start, grain.end_of(start, need.length_s), need.units)
     may_lock = calendar.access.may_ever(principal, "lock")
     actions = ("hold", "lock") if may_lock else ("hold",)

@@ -51,7 +51,7 @@ class ClaimHandler:
                 on(m.Visit, self.visit, refuse=self._turn_down),
                 on(m.Prepare, self.prepare),
                 on(m.Renew, self.renew),
-                on(m.Release, lambda source, each, now: self.release(each)),
+                on(m.Release, lambda source, each, now: self.release(each, now)),
             ],
         )
 
@@ -60,8 +60,14 @@ class ClaimHandler:
     def visit(self, source: str, visit: m.Visit, now: Moment, *, may_recall: bool = True) -> None:
         if self.attempts.is_stale(source, visit.rid, visit.att):
             return
-        visit = self.admission.consent.only_held(visit)
         stake = self.stakes.get(visit.rid)
+        fresh = stake is None or stake.att < visit.att or not stake.claims
+        if fresh and self.admission.rulings.decides:
+            resume = partial(self.visit, source, visit, may_recall=may_recall)
+            wants = [(want, 0) for want in visit.wants]
+            if self.admission.rulings.awaits(visit, wants, now, resume):
+                return
+        visit = self.admission.consent.only_held(visit)
         if stake is not None and stake.att == visit.att and stake.claims:
             self._repeat_visit(source, stake, visit, now)
             return
@@ -145,8 +151,15 @@ class ClaimHandler:
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(stake.claims))
         vote: Literal["yes", "none"] = "yes" if stake.has("prepared") else "none"
         approval = bool(self.admission.consent.lacking(stake))
-        visited = self.here.visited(visit, vote=vote, held=held, approval=approval)
+        visited = self.here.visited(
+            visit, vote=vote, held=held, approval=approval, cost=self._cost_of(stake)
+        )
         self.outbox.send(source, visited)
+
+    def _cost_of(self, stake: Stake | None) -> m.Cost | None:
+        if stake is None or stake.bill is None:
+            return None
+        return self.admission.payments.cost(stake)
 
     def _turn_down(self, source: str, visit: m.Visit, refusals: tuple[Refusal, ...]) -> None:
         self.outbox.send(source, self.here.turned_down(visit, refusals))
@@ -196,9 +209,11 @@ class ClaimHandler:
         self, source: str, prepare: m.Prepare, vote: Literal["yes", "no", "stale"],
         refusals: tuple[Refusal, ...],
     ) -> None:  # fmt: skip
+        cost = self._cost_of(self.stakes.get(prepare.rid)) if vote == "yes" else None
         voted = m.Voted(
-            rid=prepare.rid, att=prepare.att, epoch=self.here.epoch, vote=vote, refusals=refusals
-        )
+            rid=prepare.rid, att=prepare.att, epoch=self.here.epoch, vote=vote, refusals=refusals,
+            cost=cost,
+        )  # fmt: skip
         self.outbox.send(source, voted)
 
     def _vote(
@@ -218,6 +233,11 @@ class ClaimHandler:
         if are_alternatives([claim for claim in stake.claims if claim.hold_id in named]):
             detail = "slots of several common starts are alternatives: only one can be promised"
             return "no", (self.here.refusal(RefusalCode.LIMIT, detail),)
+        if prepare.pays is not None and stake.bill is not None:
+            paid = self.admission.payments.paid_by(stake, prepare.pays)
+            if isinstance(paid, Refusal):
+                return "no", (paid,)
+            self.claims.bill(stake, paid)
         refusals = self.admission.why_not_promise(stake, named, now)
         if refusals:
             return "no", refusals
@@ -226,8 +246,9 @@ class ClaimHandler:
 
     # Holds
 
-    def release(self, release: m.Release) -> None:
+    def release(self, release: m.Release, now: Moment) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
+        self.consequences.released(release, now)
         rid, att, hold_ids = release.rid, release.att, release.hold_ids
         if not hold_ids:
             self.consequences.attempt_over(rid, att)

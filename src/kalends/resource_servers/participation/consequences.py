@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, ParamSpec
 
+from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 
@@ -38,6 +39,8 @@ class Announcement(Generic[P]):
 class Consequences:
     """One announcement for each thing that can happen; requests are named by their ids."""
 
+    released: Announcement[[m.Release, Moment]] = field(default_factory=Announcement)
+    """A Release has come; nothing has followed from it yet."""
     committed: Announcement[[Stake | None, str, int]] = field(default_factory=Announcement)
     """Also of repeats, and of commits that chose nothing here; the stake is None where nothing is known."""
     refused: Announcement[[str, int]] = field(default_factory=Announcement)

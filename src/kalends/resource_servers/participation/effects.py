@@ -6,22 +6,42 @@ message of that step leaves. A shell may collect the effects of many steps and s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import msgspec
 
 from kalends.agents.runs import ScriptRun
 from kalends.backends.records import Errand
+from kalends.contract import messages as m
 from kalends.contract.messages import Dispatch, Message, StartVerdict
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.core.steps import StepPart
 
+LIGHT: Final = (m.Hello, m.View, m.Inquire, m.StartAsk, m.PeerAsk)
+"""Greetings, questions, and views that may be stale when they arrive: no decision rests on them."""
+
 
 class SiteFact(msgspec.Struct, frozen=True):
     """Something to store; each kind says what is true from now on."""
+
+
+class EntryStored(SiteFact, frozen=True):
+    """Fact: the ledger of credits has the entry `body` of this `key`. The position counts it."""
+
+    key: str
+    number: int
+    body: bytes
+
+
+class EntriesFolded(SiteFact, frozen=True):
+    """Fact: the ledger has the entries `carried` in place of those with these `keys`."""
+
+    keys: tuple[str, ...]
+    carried: tuple[EntryStored, ...]
 
 
 class Send(NamedTuple):
@@ -64,6 +84,9 @@ class PlaceAsk(NamedTuple):
     On a machine that `jobs` names it is the job that stands there. What comes of it is handed to
     `PlacedJobs.offered` with this `number`. Each is counted for `counted_s` longer than the job's limit
     (`kalends.batch.queue.offers`).
+
+    On a machine that `ways` names it may be another of these jobs, which differ in how they run; the script
+    `rank` of the job orders them ("": the owner's aim does).
     """
 
     number: int
@@ -73,6 +96,8 @@ class PlaceAsk(NamedTuple):
     jobs: Mapping[str, JobRequest]
     places: tuple[tuple[str, int], ...]
     counted_s: int
+    ways: Mapping[str, Sequence[JobRequest]] = MappingProxyType({})
+    rank: str = ""
 
 
 class StartWord(NamedTuple):
@@ -105,6 +130,13 @@ class ParticipantEffects:
     provisions: list[Provision] = field(default_factory=list)
     asks: list[PlaceAsk] = field(default_factory=list)
     starts: list[StartWord] = field(default_factory=list)
+
+    @property
+    def weigh(self) -> bool:
+        """Whether others rely on what leaves: it may not leave a site that was taken over meanwhile."""
+        return bool(self.provisions) or any(
+            not isinstance(each.message, LIGHT) for each in self.sends
+        )
 
     def __bool__(self) -> bool:
         told = self.alarms or self.reports

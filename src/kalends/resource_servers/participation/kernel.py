@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kalends.core.intervals import Moment
@@ -12,6 +12,7 @@ from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.kept_room import KeptRoom
+from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
@@ -22,6 +23,7 @@ from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.memory.unreadable import SetAside
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 
 
@@ -41,7 +43,9 @@ class Base(NamedTuple):
     """Whether nothing that was promised can be forgotten here."""
     give_up: Callable[[sockets.Unkept, Moment], bool]
     keep: Callable[[int], None]
-    """These two are those of `PriorClaims`."""
+    given_up: Callable[[str], Sequence[Piece]]
+    """These three are those of `PriorClaims`."""
+    runs: RunTable
     lacks: Callable[[str, str, int, str, Moment], None]
     """`LossReports.seen`."""
     now: Moment
@@ -55,6 +59,7 @@ class Ground(NamedTuple):
     recovery: Recovery
     retention: Retention
     set_aside: SetAside
+    rulings: sockets.Rulings
     guard: sockets.Guard
     losses: LossReports
     room: FreeRoom
@@ -73,6 +78,8 @@ class Kernel(NamedTuple):
     wound_wait: WoundWait
 
 
+MakeRulings = Callable[[Base], sockets.Rulings]
+MakePayments = Callable[[Base], sockets.Payments]
 MakeGuard = Callable[[Base], sockets.Guard]
 MakeConsent = Callable[[Ground], sockets.Consent]
 MakePriorClaims = Callable[[Ground], sockets.PriorClaims]

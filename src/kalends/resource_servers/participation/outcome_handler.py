@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kalends.contract import messages as m
+from kalends.contract.costs import NOT_TOLD
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.claims_at_rest import Stakes
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.memory.recovery import Recovery
+from kalends.resource_servers.participation.memory.retention import Retention
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.this_site import ThisSite
@@ -26,6 +28,7 @@ class OutcomeHandler:
     outbox: ParticipantOutbox
     consequences: Consequences
     recovery: Recovery
+    retention: Retention
 
     @property
     def plug(self) -> Plug:
@@ -95,6 +98,14 @@ class OutcomeHandler:
             self.outbox.alarm(f"{cancel.rid}: cancel of slots that are only promised here")
         else:
             if stake is not None and stake.has("locked"):
-                self.claims.cancel(stake, cancel.warrant, now.wall_s)
-            self.outbox.send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))
+                billed = stake.bill is not None
+                at = self.retention.decided_at(source, cancel.at, now) if billed else 0
+                self.claims.cancel(
+                    stake, cancel.warrant, at, now.wall_s, reclaimed=cancel.reclaimed
+                )
+            payments = self.claims.payments
+            refund = payments.refund(cancel.rid) if payments.charges else NOT_TOLD
+            self.outbox.send(
+                source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel", refund=refund)
+            )
         self.consequences.cancelled(cancel.rid)

@@ -44,14 +44,16 @@ from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.contention.wait_queue import WaitQueue
 from kalends.resource_servers.participation.contention.waiting_list_offers import WaitingLists
 from kalends.resource_servers.participation.contention.wound_wait import WoundWait
-from kalends.resource_servers.participation.effects import ParticipantEffects
+from kalends.resource_servers.participation.effects import EntryStored, ParticipantEffects
 from kalends.resource_servers.participation.kernel import (
     Base,
     Ground,
     Kernel,
     MakeConsent,
     MakeGuard,
+    MakePayments,
     MakePriorClaims,
+    MakeRulings,
     MakeVisitors,
     MakeWing,
 )
@@ -74,7 +76,15 @@ from kalends.resource_servers.participation.registers import (
     KnownRegister,
     Registers,
 )
-from kalends.resource_servers.participation.sockets import NoQueues, Queues, Unguarded, Wing
+from kalends.resource_servers.participation.runs import RunTable
+from kalends.resource_servers.participation.sockets import (
+    NoQueues,
+    Queues,
+    Unguarded,
+    Unpaid,
+    Unruled,
+    Wing,
+)
 from kalends.resource_servers.participation.this_site import AnyAddress, FenceNumbers, ThisSite
 from kalends.resource_servers.participation.views import Views
 
@@ -93,6 +103,7 @@ class PartTypes(NamedTuple):
     retention: type[Retention] = Retention
     outcomes: type[OutcomeHandler] = OutcomeHandler
     in_doubt: type[InDoubtResolver] = InDoubtResolver
+    comparison: type[Comparison] = Comparison
     ownership: type[Ownership] = Ownership
     room: type[FreeRoom] = FreeRoom
     admission: type[Admission] = Admission
@@ -127,6 +138,8 @@ class Participant:
         addresses: Container[str] = AnyAddress(),
         queues: Queues = NoQueues(),  # noqa: B008  immutable
         guard: MakeGuard = Unguarded,
+        rulings: MakeRulings = Unruled,
+        payments: MakePayments = Unpaid,
         consent: MakeConsent,
         prior: MakePriorClaims,
         visitors: MakeVisitors,
@@ -157,11 +170,14 @@ class Participant:
             is_sure=lambda: self.recovery.refusal() is None,
             give_up=lambda slot, now: self.prior.give_up(slot, now),
             keep=lambda number: self.prior.keep(number),
+            given_up=lambda rid: self.prior.given_up(rid),
+            runs=RunTable(outbox, numbers, self._settle),
             lacks=lambda *lack: self.losses.seen(*lack),
             now=now,
         )  # fmt: skip
         self.guard = guard(base)
-        claims = self.claims = types.claims(book, outbox, then, self.guard)
+        self.payments = payments(base)
+        claims = self.claims = types.claims(book, outbox, then, self.guard, self.payments)
         self.retention = types.retention(
             here, book, claims, outbox, known, jitter, queues,
             forgotten=forgotten, horizon_s=horizon_s, passed=passed, now=now,
@@ -169,7 +185,9 @@ class Participant:
         recovery = self.recovery = Recovery(
             here, past, book.stakes, claims, outbox, known, recovering, then, now
         )
-        self.outcomes = types.outcomes(here, book.stakes, claims, outbox, then, recovery)
+        self.outcomes = types.outcomes(
+            here, book.stakes, claims, outbox, then, recovery, self.retention
+        )
         self.in_doubt = types.in_doubt(
             here,
             book.stakes,
@@ -185,22 +203,25 @@ class Participant:
 
         line, offers = WaitQueue(), Earmarks()
         room = self.room = types.room(book.calendars, (line.earmarks, offers), PlannedRoom())
+        self.rulings = rulings(base)
         ground = Ground(
-            base, claims, recovery, self.retention, self.set_aside, self.guard, self.losses, room,
-            lambda: self.admission.limits,
+            base, claims, recovery, self.retention, self.set_aside, self.rulings, self.guard, self.losses,
+            room, lambda: self.admission.limits,
         )  # fmt: skip
         self.consent, self.prior = consent(ground), prior(ground)
-        self.comparison = Comparison(
+        self.comparison = types.comparison(
             book, claims, self.outcomes, self.in_doubt, self.retention, self.consent, known, outbox,
             numbers,
         )  # fmt: skip
         self.admission = types.admission(
             here, book, claims, room, line.earmarks, self.retention, recovery, self.set_aside, known,
-            self.guard, self.prior, self.consent, queues, numbers, limits,
+            self.rulings, self.payments, self.guard, self.prior, self.consent, queues, numbers, limits,
         )  # fmt: skip
         self.wound_wait = types.wound_wait(here, book, claims, room, line, self.admission, outbox)
         attempts = LiveAttempts(book.stakes, outbox, self._under_way)
-        self.lists = types.lists(here, book.calendars, room, attempts, offers, outbox)
+        self.lists = types.lists(
+            here, book.calendars, room, attempts, offers, outbox, self.payments
+        )
         self.views = Views(
             here, book, room, self.lists.listed, self.guard, self.admission.closed_for_long
         )
@@ -212,7 +233,7 @@ class Participant:
         )  # fmt: skip
         more = [make(kernel) for make in wings]
         self._wings: tuple[Wing, ...] = (
-            self.guard, self.consent, self.prior, self.visitors, *more,
+            self.guard, self.payments, self.consent, self.prior, self.visitors, *more,
         )  # fmt: skip
         plugs = in_order([*self._own_plugs(), *(plug for wing in more for plug in wing.plugs)])
         secrets = tuple(plug.secret_of for plug in plugs if plug.secret_of)
@@ -233,7 +254,9 @@ class Participant:
                 ],
                 timed=self.claims,
             ),
+            Plug(Tier.ENDS, timed=self.admission),
             *self.visitors.plugs,
+            *self.rulings.plugs,
             *self.consent.plugs,
             self.outcomes.plug,
             self._claim_handler.plug,
@@ -341,7 +364,11 @@ class Participant:
     def take_effects(self) -> ParticipantEffects:
         """Return all effects since the last call, in order."""
         taken = self.outbox.take()
-        counted = [each for each in taken.facts if isinstance(each, StakeStored | StakeDropped)]
+        counted = [
+            each
+            for each in taken.facts
+            if isinstance(each, StakeStored | StakeDropped | EntryStored)
+        ]
         self.position += len(counted)
         if any(isinstance(each, StakeStored) for each in counted):
             taken.facts.extend(self.registers.take_marked())
@@ -379,6 +406,8 @@ class Participant:
         """
         self.prior.let_resize(lambda: self.book.take_rules(changed, now.wall_s))
         self.admission.limits = limits
+        self.rulings.look()
+        self.payments.look()
         self._settle(now)
 
     def hello(self) -> m.Hello:

@@ -11,11 +11,13 @@ from typing import NamedTuple, Protocol
 
 from kalends.calendars.profiles import Step
 from kalends.contract import messages as m
+from kalends.contract.costs import NOT_TOLD, Cost, Pays
 from kalends.contract.fields import Want
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.resource_servers.participation.claims.bills import Bill
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.earmarks import Stretch
 from kalends.resource_servers.participation.claims.occupancy import Piece
@@ -33,7 +35,7 @@ class Consent(Wing, Protocol):
     """Consent before a promise: it may take days, and slots that wait for it are held meanwhile."""
 
     def needed(
-        self, principal: Principal, wants: Sequence[Want], replaces: str = ""
+        self, rid: str, principal: Principal, wants: Sequence[Want], replaces: str = ""
     ) -> tuple[Want, ...]:
         """Return those of `wants` that need consent."""
 
@@ -53,10 +55,232 @@ class Consent(Wing, Protocol):
         """Return why what a register says was committed is not locked again, or ""."""
 
 
+class Rulings(Wing, Protocol):
+    """Owners' scripts, which decide on a visit before anything is held for it."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether any resource has a script: if not, nothing of the rest is called."""
+
+    def look(self) -> None:
+        """Take notice of the scripts that calendars have now."""
+
+    def awaits(
+        self, visit: m.Visit | m.Dispatch, wants: Sequence[tuple[Want, int]], now: Moment,
+        resume: Callable[[Moment], None],
+    ) -> bool:  # fmt: skip
+        """Have scripts decide on `wants`, each with its common start (0: all go together).
+
+        False when there is nothing to decide, or all is decided. True when a script runs: then `resume` is
+        called once, at the end of the last run. A repeated visit waits for nothing more.
+        """
+
+    def refusals(
+        self, rid: str, principal: Principal, wants: Sequence[Want]
+    ) -> tuple[Refusal, ...]:
+        """Return why scripts refuse some of `wants`."""
+
+    def why_not_slot(self, rid: str, principal: Principal, want: Want) -> Refusal | None:
+        """Return why a slot that an agent has chosen is not held: ruled out, or not decided on."""
+
+    def asks_owner(self, rid: str, principal: Principal, want: Want) -> bool:
+        """Whether a script leaves the decision about this slot to its owner."""
+
+    def why_not_promise(self, stake: Stake, named: Container[int]) -> tuple[Refusal, ...]:
+        """Return why the `named` holds are not promised: no script that holds now has allowed them."""
+
+
+class Unruled:
+    """A site whose owners have no scripts."""
+
+    decides = False
+    plugs: tuple[Plug, ...] = ()
+
+    def __init__(self, base: object) -> None:
+        """Make it of nothing."""
+
+    def look(self) -> None: ...
+
+    def awaits(
+        self, visit: m.Visit | m.Dispatch, wants: Sequence[tuple[Want, int]], now: Moment,
+        resume: Callable[[Moment], None],
+    ) -> bool:  # fmt: skip
+        return False
+
+    def refusals(
+        self, rid: str, principal: Principal, wants: Sequence[Want]
+    ) -> tuple[Refusal, ...]:
+        return ()
+
+    def why_not_slot(self, rid: str, principal: Principal, want: Want) -> Refusal | None:
+        return None
+
+    def asks_owner(self, rid: str, principal: Principal, want: Want) -> bool:
+        return False
+
+    def why_not_promise(self, stake: Stake, named: Container[int]) -> tuple[Refusal, ...]:
+        return ()
+
+
+class Payments(Wing, Protocol):
+    """Credit that pays for slots. Nothing of it is called for a stake without a bill, but `price`."""
+
+    @property
+    def charges(self) -> bool:
+        """Whether slots may cost something: if not, no stake gets a bill."""
+
+    def look(self) -> None:
+        """Take notice of the prices that calendars have now."""
+
+    def why_not(
+        self, visit: m.Visit, before: Stake | None, now: Moment, *, firm: bool
+    ) -> tuple[Refusal, ...]:
+        """Return why `visit` cannot be paid; its request has the stake `before`.
+
+        If it is `firm`, what others have reserved is not there for it.
+        """
+
+    def why_not_slot(
+        self, rid: str, principal: Principal, want: Want, pays: Pays | None, now: Moment
+    ) -> Refusal | None:
+        """Return why a slot that an agent has chosen cannot be paid."""
+
+    def why_too_dear(
+        self, principal: Principal, pays: Pays, want: Want, length_s: int
+    ) -> Refusal | None:
+        """Return why nothing of `length_s` within `want` can be paid now, whenever it begins."""
+
+    def price(
+        self, stake: Stake, pays: Pays | None, before: Stake | None, *, considered: bool = False
+    ) -> Bill | None:
+        """Fix the terms of what `stake` is about to hold; what `before` held keeps its terms."""
+
+    def paid_by(self, stake: Stake, pays: Pays) -> Bill | Refusal:
+        """Return the bill of what `stake` holds as one that is paid so; or why it cannot be."""
+
+    def why_not_promise(
+        self, stake: Stake, named: Container[int], now: Moment
+    ) -> tuple[Refusal, ...]:
+        """Return why the `named` holds are not promised."""
+
+    def promise(self, stake: Stake, now: Moment) -> Bill:
+        """Reserve what `stake` costs, which `why_not_promise` has allowed in this step.
+
+        It is promised, or put before its owner.
+        """
+
+    def locked(self, stake: Stake, replaced: Stake | None, now_s: int) -> Bill:
+        """Charge what `stake` has locked, and pay back what it has `replaced`."""
+
+    def locked_again(self, stake: Stake, cost: Cost, now_s: int) -> Bill | None:
+        """Charge what was locked and then forgotten, whatever is left, if it is not charged.
+
+        Nothing is charged that this site has not voted.
+        """
+
+    def why_not_again(self, relock: m.Relock) -> str:
+        """Return which slot costs something and was not voted here, in words, or ""."""
+
+    def charged_before(self, recharge: m.Recharge, now_s: int) -> None:
+        """Charge what was charged and then forgotten, and pay back as much as was paid back then."""
+
+    def cancelled(self, stake: Stake, at: int, now_s: int, *, reclaimed: bool) -> None:
+        """Pay back what a cancel at `at` (seconds UTC) leaves of the charge for `stake`.
+
+        If an owner has `reclaimed` slots of it, that is all that was not used.
+        """
+
+    def cost(self, stake: Stake) -> Cost | None:
+        """Return the cost of `stake`, as brokers hear it."""
+
+    def refund(self, rid: str) -> int:
+        """Return what was paid back for `rid`; -1 if nothing is known of that."""
+
+    def fold(self, over_s: int, closed_s: int) -> None:
+        """Put entries together that are old, at a time when all that ended by `over_s` has long ended.
+
+        No claim that ends by `closed_s` is taken any more.
+        """
+
+
+class Unpaid:
+    """A site without prices."""
+
+    charges = False
+    plugs: tuple[Plug, ...] = ()
+
+    def __init__(self, base: object) -> None:
+        """Make it of nothing."""
+
+    def look(self) -> None: ...
+
+    def why_not(
+        self, visit: m.Visit, before: Stake | None, now: Moment, *, firm: bool
+    ) -> tuple[Refusal, ...]:
+        return ()
+
+    def why_not_slot(
+        self, rid: str, principal: Principal, want: Want, pays: Pays | None, now: Moment
+    ) -> Refusal | None:
+        return None
+
+    def why_too_dear(
+        self, principal: Principal, pays: Pays, want: Want, length_s: int
+    ) -> Refusal | None:
+        return None
+
+    def price(
+        self, stake: Stake, pays: Pays | None, before: Stake | None, *, considered: bool = False
+    ) -> Bill | None:
+        return None
+
+    def why_not_promise(
+        self, stake: Stake, named: Container[int], now: Moment
+    ) -> tuple[Refusal, ...]:
+        return ()
+
+    def promise(self, stake: Stake, now: Moment) -> Bill:
+        raise AssertionError(f"{stake.rid} has a bill")
+
+    def locked(self, stake: Stake, replaced: Stake | None, now_s: int) -> Bill:
+        raise AssertionError(f"{stake.rid} has a bill")
+
+    def locked_again(self, stake: Stake, cost: Cost, now_s: int) -> Bill | None:
+        return None
+
+    def why_not_again(self, relock: m.Relock) -> str:
+        return ""
+
+    def charged_before(self, recharge: m.Recharge, now_s: int) -> None: ...
+
+    def cancelled(self, stake: Stake, at: int, now_s: int, *, reclaimed: bool) -> None: ...
+
+    def cost(self, stake: Stake) -> Cost | None:
+        return None
+
+    def refund(self, rid: str) -> int:
+        return NOT_TOLD
+
+    def fold(self, over_s: int, closed_s: int) -> None: ...
+
+    def paid_by(self, stake: Stake, pays: Pays) -> Bill | Refusal:
+        raise AssertionError(f"{stake.rid} has a bill")
+
+
 class Unkept(NamedTuple):
     """A promised slot of the request `rid` that a guard cannot keep, by the number of its grant."""
 
     number: int
+    rid: str
+    resource: str
+    start: int
+    end: int
+    why: str
+
+
+class Absence(NamedTuple):
+    """The slot of the request `rid`, whose user did not come."""
+
     rid: str
     resource: str
     start: int
@@ -86,6 +310,12 @@ class PriorClaims(Wing, Protocol):
 
     def keep(self, number: int) -> None:
         """Withdraw what `give_up` has said of the grant of this number."""
+
+    def nobody_came(self, slot: Absence, now: Moment) -> None:
+        """Have the reservation cancelled that has `slot`, at all its sites."""
+
+    def is_given_back(self, rid: str) -> bool:
+        """Whether `nobody_came` was called for this request."""
 
 
 class Visitors(Wing, Protocol):

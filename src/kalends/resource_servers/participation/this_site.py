@@ -9,6 +9,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal
 
 OWNER_DRAINS: Final = "the owner accepts no new claims at present"
+OWNER_DRAINS_UNTIL: Final = "the owner accepts no new claims until"
 
 SEQUENCE_BITS: Final = 40
 """The bits of a fence number below its epoch: 10^12 claims between two restarts."""
@@ -41,11 +42,12 @@ class ThisSite(NamedTuple):
         refusals: tuple[Refusal, ...] = (),
         ahead: int = -1,
         approval: bool = False,
+        cost: m.Cost | None = None,
     ) -> m.Visited:
         """Return the answer to `visit`."""
         return m.Visited(
             rid=visit.rid, att=visit.att, epoch=self.epoch, vote=vote, held=held,
-            refusals=refusals, ahead=ahead, approval=approval,
+            refusals=refusals, ahead=ahead, approval=approval, cost=cost,
         )  # fmt: skip
 
     def turned_down(self, visit: m.Visit, refusals: tuple[Refusal, ...]) -> m.Visited:

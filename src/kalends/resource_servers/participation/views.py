@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 from msgspec import structs
 
 from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.calendars.profiles import Change, Step
-from kalends.contract.messages import FreeSteps, Query, View, Want
+from kalends.contract.messages import FreeSteps, PriceList, Query, View, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Interval
@@ -50,10 +51,19 @@ class Views:
         """
         with _without(self.book, query.replaces, query.principal.user, register) as taken_off:
             spoilt = lost if taken_off else ()
+            lists: dict[str, PriceList] = {}
             views = tuple(
-                self._look_at(query, want, wall_s, register, spoilt) for want in query.wants
+                self._priced(
+                    query, want, self._look_at(query, want, wall_s, register, spoilt), lists
+                )
+                for want in query.wants
             )
-        return View(query_id=query.query_id, epoch=self.here.epoch, views=views)
+        return View(
+            query_id=query.query_id,
+            epoch=self.here.epoch,
+            views=views,
+            prices=tuple(lists.values()),
+        )
 
     def none_visible(self, query: Query) -> View:
         """Return the view of a user who may see nothing here."""
@@ -68,6 +78,8 @@ class Views:
         if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
             return _unknown(want)
         never = calendar.never(query.principal, query.length_s)
+        if calendar.rules.limits.shortest:
+            never = never or _too_short(calendar, query)
         if never is not None:
             return FreeSteps(resource=want.resource, until=want.end, refusal=never)
         if query.needs and (closed := self.closed()) is not None:
@@ -109,6 +121,24 @@ class Views:
             rules=_rules(book, want.resource, query.principal, wall_s) if query.detail else (),
         )
 
+    def _priced(
+        self, query: Query, want: Want, seen: FreeSteps, lists: dict[str, PriceList]
+    ) -> FreeSteps:
+        """Return `seen` with the name of its prices, and add them to `lists`, once for each name."""
+        calendar = self.book.calendars.get(want.resource)
+        if calendar is None or seen.refusal is not None or not calendar.rules.prices:
+            return seen
+        prices = calendar.rules.prices
+        terms = prices.terms(query.principal)
+        if terms and terms not in lists:
+            start = min(each.start for each in query.wants)
+            end = min(max(each.end for each in query.wants), start + limits.WINDOW_S_MAX)
+            steps = prices.steps(query.principal, start, end)
+            lists[terms] = PriceList(terms, tuple(islice(steps, limits.VIEW_STEPS_MAX)))
+        if terms and seen.until > (until := lists[terms].steps[-1][1]):
+            seen = ending_by(seen, until)
+        return structs.replace(seen, terms=terms)
+
     def _useless(
         self, query: Query, want: Want, wall_s: int, lost: Sequence[Piece]
     ) -> list[Change]:
@@ -120,6 +150,29 @@ class Views:
             )
             found += [(start, end, -units) for start, end, units in pieces]
         return found
+
+
+def _too_short(calendar: ResourceCalendar, query: Query) -> Refusal | None:
+    """Return the refusal if no need of `query` is long enough for the owner. A change may be shorter."""
+    name = calendar.info.name
+    lengths = [need.length_s for need in query.needs if need.resource in ("", name)]
+    named = [need.length_s for need in query.needs if need.resource == name]
+    if query.replaces or not lengths:
+        return None
+    return calendar.too_short(query.principal, min(named, default=max(lengths)))
+
+
+def ending_by(seen: FreeSteps, until: int) -> FreeSteps:
+    """Return as much of `seen` as is before `until`."""
+    return structs.replace(
+        seen,
+        until=until,
+        steps=tuple(
+            (start, min(end, until), units) for start, end, units in seen.steps if start < until
+        ),
+        slots=tuple(slot for slot in seen.slots if slot.start < until),
+        barred=(),
+    )
 
 
 def _rules(book: ClaimTable, resource: str, principal: Principal, wall_s: int) -> tuple[str, ...]:
@@ -141,7 +194,8 @@ def _is_held(book: ClaimTable, want: Want, room: FreeRoom) -> bool:
     totals = book.totals()
     if not (totals["held"] or totals["prepared"]):
         return False
-    listed = book.calendars[want.resource].calendar.listing(want.start, want.end)
+    calendar = book.calendars[want.resource]
+    listed = calendar.calendar.listing(want.start, want.end + calendar.gap_s)
     return any(booking.state != "locked" for booking in listed)
 
 
@@ -157,7 +211,7 @@ def _changes(calendar: ResourceCalendar, query: Query, want: Want, room: FreeRoo
         ]
     return [
         (booking.start, booking.end, booking.units)
-        for booking in calendar.calendar.listing(want.start, want.end)
+        for booking in calendar.calendar.listing(want.start, want.end + calendar.gap_s)
         if query.counting == "none" or booking.state != "locked"
     ]
 

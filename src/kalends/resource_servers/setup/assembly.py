@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
 
 from kalends.backends.kinds import kind_named
 from kalends.calendars import (
     AccessList,
     AccessRule,
+    Membership,
     OwnerRules,
     Recurrence,
     ResourceCalendar,
@@ -20,17 +25,25 @@ from kalends.calendars import (
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import queue_of
 from kalends.core.limits import HOURS_TEXT_MAX, UNITS_MAX, WINDOW_S_MAX
+from kalends.core.money import parse_credits
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.admission import ParticipantLimits
+from kalends.resource_servers.participation.credits.accounts import (
+    EVERY_USER,
+    PayingAccount,
+    PayingAccounts,
+)
 from kalends.resource_servers.participation.visits.agent_visits import AgentLimits
 from kalends.resource_servers.setup.bookable import check_bookable, check_fits, check_grain
-from kalends.resource_servers.setup.rule_parser import recurrences_of, rule_name, rules_of
+from kalends.resource_servers.setup.named_rules import recurrences_of, rule_name
+from kalends.resource_servers.setup.rule_parser import rules_of
 from kalends.rim.web_addresses import is_here, is_loopback
 from kalends.serving.auth.addresses import AllowedAddresses
 from kalends.serving.auth.callers import split_listen
 from kalends.serving.configuration import (
     AccessConfiguration,
+    BufferConfiguration,
     ResourceConfiguration,
     SiteConfiguration,
 )
@@ -57,7 +70,10 @@ def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar
     calendars = {}
     for number, resource in enumerate(configuration.resources):
         try:
-            rules = rules_of(resource, configuration.defaults)
+            machine = next((m for m in configuration.machines if m.resource == resource.name), None)
+            ledger = configuration.has_ledger(resource)
+            resource = _with_buffer(configuration, resource)
+            rules = rules_of(resource, configuration.defaults, machine, ledger=ledger)
             calendar = _calendar_of(configuration, resource, rules)
         except InvalidInput as error:
             where = (
@@ -109,6 +125,33 @@ def limits_of(configuration: SiteConfiguration) -> ParticipantLimits:
     )
 
 
+def accounts_of(configuration: SiteConfiguration) -> PayingAccounts:
+    """Return the owner's accounts; raises `InvalidInput` with the place of the fault."""
+    names = [each.name for each in configuration.accounts]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise InvalidInput(
+                f"there are two accounts {name}",
+                where=f"accounts[{number}].name",
+                remedy="remove one",
+            )
+        if name == EVERY_USER and configuration.accounts[number].parent:
+            raise InvalidInput(
+                "the accounts of all users cannot be parts of one budget",
+                where=f"accounts[{number}].parent",
+                remedy="leave it out here; give the parent to user:NAME or project:NAME",
+            )
+    return PayingAccounts(
+        PayingAccount(
+            each.name,
+            each.members,
+            each.parent,
+            parse_credits(repr(each.debt), f"accounts[{number}].debt"),
+        )
+        for number, each in enumerate(configuration.accounts)
+    )
+
+
 def agent_limits_of(configuration: SiteConfiguration) -> AgentLimits:
     agents = configuration.agents
     near = tuple(site.name for site in configuration.near)
@@ -146,6 +189,8 @@ def _calendar_of(
         rules=rules.describe(),
         advisory=system.name if (system := site.advisory_system(resource)) else "",
         queue=_takes_jobs(site, resource),
+        companions=tuple(f"{site.name}/{each}" for each in resource.comes_with),
+        gap_s=rules.buffer.between_s,
     )
     check_grain(info)
     for number, each in enumerate(resource.access):
@@ -154,6 +199,20 @@ def _calendar_of(
         check_fits(info, rule_hours, f"access[{number}].hours")
     check_bookable(info, hours, rules)
     return ResourceCalendar(info, access, hours, rules)
+
+
+def _with_buffer(site: SiteConfiguration, resource: ResourceConfiguration) -> ResourceConfiguration:
+    """Return `resource`, without a buffer where jobs, or a batch system, use its nodes."""
+    system = site.advisory_system(resource) is not None or resource.nodes or resource.licences
+    if not (system or any(each.resource == resource.name for each in site.machines)):
+        return resource
+    if resource.buffer is not None:
+        raise InvalidInput(
+            "jobs run on this resource, and its queue knows no buffers",
+            where="buffer",
+            remedy="remove it; a batch system cleans its nodes itself, in an epilog",
+        )
+    return replace(resource, buffer=BufferConfiguration())
 
 
 def _readable(hours: str) -> str:
@@ -186,15 +245,26 @@ def _rule_of(access: AccessConfiguration, number: int, zone: str) -> AccessRule:
         _ACTIONS[access.may],
         access.units_max,
         recurrences_of(access.hours, zone),
+        {user: _membership(day, zone) for user, day in access.members.items()},
     )
 
 
+def _membership(last_day: date, zone: str) -> Membership:
+    """Return the membership to the end of a day in `zone`; raises `InvalidInput` for one far away."""
+    if not 1970 <= last_day.year < 3000:
+        raise InvalidInput(
+            f"{last_day} is not between 1970 and 3000", where="members", remedy="give a nearer day"
+        )
+    ends = datetime.combine(last_day + timedelta(days=1), time(), ZoneInfo(zone))
+    return Membership(int(ends.timestamp()), last_day.isoformat())
+
+
 def _check_barring(access: AccessConfiguration, number: int) -> None:
-    if access.hours or access.units_max:
+    if access.hours or access.units_max or access.members:
         raise InvalidInput(
             'may = "nothing" holds at all times and for every amount',
             where=f"access[{number - 1}]",
-            remedy="leave out hours and units_max here, and limit the rules that allow",
+            remedy="leave out hours, members and units_max here, and limit the rules that allow",
         )
 
 

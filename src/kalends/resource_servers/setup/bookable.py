@@ -16,6 +16,7 @@ from kalends.calendars import (
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.grains import Grain, grain_of
+from kalends.core.intervals import align_up
 from kalends.core.limits import WINDOW_S_MAX
 from kalends.core.principals import Principal
 from kalends.core.requests import CLOCK_CHANGE_S, DAY_S
@@ -59,11 +60,14 @@ def is_bookable(calendar: ResourceCalendar, now_s: int) -> bool:
     users = [_meant(rule) for rule in calendar.access.rules]
     users += [_meant(rule) for rule in calendar.rules.limits.rules]
     groups = {group for user in users for group in user.groups}
-    length_s, start = calendar.info.grain_s, calendar.grain.ceil(now_s)
+    start = calendar.grain.ceil(now_s)
     end = calendar.grain.floor(now_s + calendar.info.horizon_s)
     return any(
         calendar.access.may_ever(user, "lock")
-        and calendar.earliest_fit(user, 1, length_s, start, end, now_s) is not None
+        and calendar.earliest_fit(
+            user, 1, _shortest_s(calendar.info, calendar.rules, user), start, end, now_s
+        )
+        is not None
         for user in dict.fromkeys([Principal("-"), Principal("-", tuple(sorted(groups))), *users])
     )
 
@@ -90,18 +94,31 @@ def _has_room(grain: Grain, start: int, end: int) -> bool:
 
 def _meant(rule: Limit | AccessRule) -> Principal:
     kind, _, name = rule.who.partition(":")
+    if isinstance(rule, AccessRule) and rule.members and kind != "user":
+        longest = max(rule.members, key=lambda user: rule.members[user].until)
+        return Principal(longest, (name,) if kind == "group" else ())
     return Principal("-", (name,)) if kind == "group" else Principal(name or "-")
+
+
+def _shortest_s(info: ResourceInfo, rules: OwnerRules, user: Principal) -> int:
+    """Return the length of the shortest booking that `user` may make."""
+    shortest = rules.limits.deciding(user, "shortest_s")
+    return align_up(max(info.grain_s, shortest.shortest_s if shortest else 0), info.grain_s)
 
 
 def _bar(info: ResourceInfo, rules: OwnerRules, user: Principal) -> str:
     """Return which limit leaves `user` no slot of one grain, or ""."""
-    shortest_s = info.grain_s - (CLOCK_CHANGE_S if info.grain_s == DAY_S else 0)
+    shortest_s = _shortest_s(info, rules, user)
+    shortest_s -= CLOCK_CHANGE_S if info.grain_s == DAY_S else 0
     limits = rules.limits
     longest, ahead, lead = (limits.deciding(user, k) for k in ("longest_s", "ahead_s", "lead_s"))
     if longest and longest.longest_s < shortest_s:
         return f"rule {longest.name} allows at most {format_duration(longest.longest_s)} at a time"
-    soonest_end_s = (lead.lead_s if lead else 0) + shortest_s
+    set_up_s = rules.buffer.before_s
+    soonest_end_s = max(lead.lead_s if lead else 0, set_up_s) + shortest_s
     notice = f"rule {lead.name} needs notice of {format_duration(lead.lead_s)}, " if lead else ""
+    if set_up_s and not lead:
+        notice = f"set-up takes {format_duration(set_up_s)}, "
     if soonest_end_s > info.horizon_s:
         return f"{notice or 'a slot ends '}beyond the horizon of {format_duration(info.horizon_s)}"
     if ahead and soonest_end_s > ahead.ahead_s:

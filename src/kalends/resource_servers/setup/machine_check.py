@@ -18,7 +18,7 @@ class MachineCheck(NamedTuple):
     """`facts` are shown in any case; with `problems` no script runs, with `warnings` not all programs."""
 
     folder: Path
-    """Of records, scripts and kept output."""
+    """The folder of records, scripts and kept output."""
     facts: list[str]
     problems: list[str]
     warnings: list[str]
@@ -38,7 +38,7 @@ def check_machines_here(site: SiteConfiguration) -> dict[str, MachineCheck]:
     found = {}
     for name, machine in machines_here(site).items():
         whose = "of their own Unix users" if is_root else "of the site's own user"
-        folder = directory_of(machine, site.store)
+        folder = directory_of(machine, site.store_file)
         check = MachineCheck(folder, [f"jobs run on this host, as processes {whose}"], [], [])
         if is_root:
             check.problems.extend(check_launching(machine.users, ()))

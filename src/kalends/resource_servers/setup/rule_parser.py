@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
 
 from kalends.calendars import (
+    Approval,
     Blackout,
     Blackouts,
+    Buffer,
     HeadStart,
     Limit,
     Limits,
@@ -19,36 +19,40 @@ from kalends.calendars import (
     is_ever_open,
 )
 from kalends.core.errors import InvalidInput
+from kalends.resource_servers.setup.configured_prices import cancel_of, prices_of, with_tariff
+from kalends.resource_servers.setup.named_rules import all_of, recurrences_of, rule_name
+from kalends.resource_servers.setup.rule_scripts import rule_script_of
 from kalends.serving.configuration import (
     BlackoutConfiguration,
-    HoursConfiguration,
+    BufferConfiguration,
     LimitConfiguration,
+    MachineConfiguration,
     PriorityConfiguration,
     ResourceConfiguration,
     RulesConfiguration,
 )
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
+def rules_of(
+    resource: ResourceConfiguration,
+    defaults: RulesConfiguration,
+    machine: MachineConfiguration | None,
+    *,
+    ledger: bool,
+) -> OwnerRules:
+    """The rules of `resource`, its own before those of its site; jobs may run there, on `machine`.
 
-
-NamedT = TypeVar("NamedT", bound=_Named)
-
-
-def rules_of(resource: ResourceConfiguration, defaults: RulesConfiguration) -> OwnerRules:
-    """The rules of `resource`, its own before those of its site.
+    With a `ledger`, the tariff of the machine is the last of its prices.
 
     Raises `InvalidInput` with the path of what is wrong, from the resource or from ``defaults``.
     """
     limits = [
         _limit_of(each, where, rule_name(each.name, name))
-        for each, where, name in _all_of(resource.limits, defaults.limits, "limit", "limits")
+        for each, where, name in all_of(resource.limits, defaults.limits, "limit", "limits")
     ]
     blackouts = [
         _blackout_of(each, where, rule_name(each.name, name), resource.zone)
-        for each, where, name in _all_of(
+        for each, where, name in all_of(
             resource.blackouts, defaults.blackouts, "blackout", "blackouts"
         )
     ]
@@ -56,40 +60,34 @@ def rules_of(resource: ResourceConfiguration, defaults: RulesConfiguration) -> O
         *_head_starts(resource.priority, "priority"),
         *_head_starts(defaults.priority, "defaults.priority"),
     ]
-    return OwnerRules(Limits(limits), Blackouts(blackouts), head_starts)
+    where = "decide" if resource.decide is not None else "defaults.decide"
+    prices = prices_of(resource, defaults, [*machine.classes] if machine else ())
+    if ledger and machine is not None:
+        prices = with_tariff(prices, machine)
+    script = rule_script_of(resource.decide or defaults.decide, where)
+    return OwnerRules(
+        Limits(limits),
+        Blackouts(blackouts),
+        head_starts,
+        script,
+        prices,
+        cancel_of(resource, defaults),
+        int(resource.no_show_s),
+        _buffer_of(resource, defaults),
+        resource.comes_with,
+    )
 
 
-def recurrences_of(hours: Sequence[HoursConfiguration], zone: str) -> tuple[Recurrence, ...]:
-    """Return when `hours` are; raises `InvalidInput` with the path of what is wrong, from ``hours`` on."""
-    found = []
-    for number, each in enumerate(hours):
-        try:
-            found.append(
-                Recurrence(
-                    each.rrule, each.start, int(each.duration_s), each.zone or zone, each.first
-                )
-            )
-        except InvalidInput as error:
-            where = f"hours[{number}].{error.where.removesuffix('_s')}"
-            raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
-    return tuple(found)
-
-
-def rule_name(name: str, otherwise: str) -> str:
-    """The owner's name of a rule as refusals show it: ``guests at night`` is ``guests-at-night``."""
-    return re.sub(r"\s+", "-", name.strip().lower()) or otherwise
-
-
-def _all_of(
-    own: Sequence[NamedT], defaults: Sequence[NamedT], kind: str, section: str
-) -> Iterator[tuple[NamedT, str, str]]:
-    """Each rule with its path and the name that it has where its owner gave none."""
-    taken = {each.name for each in own if each.name}
-    for number, each in enumerate(own, 1):
-        yield each, f"{section}[{number - 1}]", f"{kind}-{number}"
-    for number, each in enumerate(defaults, 1):
-        if each.name not in taken:
-            yield each, f"defaults.{section}[{number - 1}]", f"site-{kind}-{number}"
+def _buffer_of(resource: ResourceConfiguration, defaults: RulesConfiguration) -> Buffer:
+    buffer, where = resource.buffer, "buffer"
+    if buffer is None:
+        buffer, where = defaults.buffer or BufferConfiguration(), "defaults.buffer"
+    try:
+        return Buffer(
+            int(buffer.before_s), int(buffer.after_s), int(buffer.gap_s), shared=buffer.shared
+        )
+    except InvalidInput as error:
+        raise _at(error, where) from error
 
 
 def _limit_of(limit: LimitConfiguration, where: str, name: str) -> Limit:
@@ -106,10 +104,23 @@ def _limit_of(limit: LimitConfiguration, where: str, name: str) -> Limit:
             limit.locked_max,
             round(limit.locked_hours * 3_600),
             share if limit.week_share or limit.week_hours else None,
-            "" if limit.approval is None else "needed" if limit.approval else "waived",
+            _approval_of(limit),
+            int(limit.shortest_s),
         )
     except InvalidInput as error:
         raise _at(error, where) from error
+
+
+def _approval_of(limit: LimitConfiguration) -> Approval:
+    if limit.approvers > 1 and not limit.approval:
+        raise InvalidInput(
+            f"{limit.approvers} people approve nothing here",
+            where="approvers",
+            remedy="add approval = true, or leave it out",
+        )
+    if limit.approval is None:
+        return ""
+    return ("two" if limit.approvers > 1 else "needed") if limit.approval else "waived"
 
 
 def _blackout_of(blackout: BlackoutConfiguration, where: str, name: str, zone: str) -> Blackout:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.credits.credits import Credits
 from kalends.resource_servers.service import SiteEngine
-from kalends.resource_servers.setup.assembly import calendars_of, limits_of
+from kalends.resource_servers.setup.assembly import accounts_of, calendars_of, limits_of
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.http.reload import RulesChange
 
@@ -23,6 +24,7 @@ def rules_change(
     carry what is booked.
     """
     calendars, limits = calendars_of(changed), limits_of(changed)
+    accounts = accounts_of(changed)
 
     def check() -> None:
         if (running := engine()) is not None:
@@ -31,6 +33,7 @@ def rules_change(
     def apply() -> None:
         if (running := engine()) is not None:
             running.apply(lambda participant, now: participant.take_rules(calendars, limits, now))
+            running.participant.wing(Credits).take_accounts(accounts)
         hold()
 
     return RulesChange(check, apply)

@@ -6,6 +6,7 @@ from kalends.core.principals import VouchedNames
 from kalends.serving.alarms import Report
 from kalends.serving.auth.callers import Authenticator, OpenAccess
 from kalends.serving.auth.claim_names import ClaimNames
+from kalends.serving.auth.claims import Revoked
 from kalends.serving.auth.peer_auth import trust_in
 from kalends.serving.auth.providers import Provider
 from kalends.serving.auth.public_keys import KeyTerms, TrustedKey, load_trusted_keys
@@ -14,11 +15,13 @@ from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import KeyConfiguration, ListeningConfiguration
 
 
-def authenticator_of(server: ListeningConfiguration, report: Report) -> Authenticator:
+def authenticator_of(
+    server: ListeningConfiguration, report: Report, revoked: Revoked | None = None
+) -> Authenticator:
     """Return the authenticator of `server`: by tokens of its keys, or open access.
 
-    `report` gets problems with the keys of providers, and with the revocation list. Raises
-    `InvalidInput` for files that cannot be used.
+    `report` gets problems with the keys of providers, and with the revocation list. `revoked` stands in
+    place of that list. Raises `InvalidInput` for files that cannot be used.
     """
     if not server.keys:
         return OpenAccess()
@@ -31,8 +34,8 @@ def authenticator_of(server: ListeningConfiguration, report: Report) -> Authenti
             trusted += load_trusted_keys(key.file, terms)
         else:
             providers.append(_provider_of(key, terms, f"keys[{number}]", report))
-    revoked = Revocations(server.revoked, lambda text: report("revoked", text))
-    return KeyRing(trusted, server.name, providers=providers, revoked=revoked)
+    listed = revoked or Revocations(server.revoked, lambda text: report("revoked", text))
+    return KeyRing(trusted, server.name, providers=providers, revoked=listed)
 
 
 def asks_for_certificates(server: ListeningConfiguration) -> bool:

@@ -99,17 +99,22 @@ class _ClockOf:
 
 
 def trust_in(
-    authority: Path | None, where: str, shown: tuple[Path, Path] | None = None
+    authority: Path | None,
+    where: str,
+    shown: tuple[Path, Path] | None = None,
+    pem: str = "",
 ) -> ssl.SSLContext | bool:
     """Return the TLS context that trusts certificates signed by `authority`, or by the system's without it.
+
+    The authority may be given as the text `pem`, instead of a file.
 
     `shown` is the own certificate and its key, for servers that require one. Raises `InvalidInput` at `where`
     for an unusable file.
     """
-    if authority is None and shown is None:
+    if authority is None and shown is None and not pem:
         return True
     try:
-        context = ssl.create_default_context(cafile=authority)
+        context = ssl.create_default_context(cafile=authority, cadata=pem or None)
         if shown is not None:
             # A key with a passphrase would stop a server until an operator types it.
             context.load_cert_chain(*shown, password="")
@@ -123,7 +128,7 @@ def trust_in(
 
 
 def trust_for(
-    calls: CallsConfiguration, authority: Path | None, where: str
+    calls: CallsConfiguration, authority: Path | None, where: str, pem: str = ""
 ) -> ssl.SSLContext | bool:
     """Return the TLS context for calls, as in `calls`, to a server with a certificate by `authority`.
 
@@ -131,7 +136,7 @@ def trust_for(
     """
     pair = (calls.certificate, calls.key)
     shown = None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
-    return trust_in(authority or calls.ca, where, shown)
+    return trust_in(None if pem else authority or calls.ca, where, shown, pem)
 
 
 def check_certificate(transport: asyncio.BaseTransport | None, hosts: Collection[str] = ()) -> None:

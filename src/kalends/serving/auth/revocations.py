@@ -1,5 +1,7 @@
 """The file of tokens and keys that an owner has revoked, which is read again whenever it changes.
 
+Servers on PostgreSQL have them in their databases instead: see `stored_revocations`.
+
 Each line has the kind and the id: ``token 3f2a9c...`` by the claim ``jti``, or ``key kPrK_qmx...`` by the id
 of the key. After a ``#`` follows a comment. `kalends admin revoke` or any editor adds lines. If the file is
 lost, or a line cannot be read, all revocations stay, the other lines apply, and there is an alarm.
@@ -98,12 +100,9 @@ def revoke(path: Path, revoked: Sequence[Revocation], note: str = "") -> None:
 
     Raises `InvalidInput` for an invalid line, and for a file that cannot be read or written.
     """
+    check(revoked)
     note = " ".join(note.split())
     added = "".join(f"{kind} {id}{f'  # {note}' if note else ''}\n" for kind, id in revoked)
-    if revocations_in(added.encode(), "revoke") != list(revoked):
-        raise InvalidInput(
-            "an id has no spaces, no '#', and at most 512 characters", where="revoke"
-        )
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         with os.fdopen(descriptor, "r+b") as file:
@@ -116,6 +115,15 @@ def revoke(path: Path, revoked: Sequence[Revocation], note: str = "") -> None:
             os.fsync(file.fileno())
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def check(revoked: Sequence[Revocation]) -> None:
+    """Raise `InvalidInput` for an id that no line can hold."""
+    lines = "".join(f"{kind} {id}\n" for kind, id in revoked)
+    if revocations_in(lines.encode(), "revoke") != list(revoked):
+        raise InvalidInput(
+            "an id has no spaces, no '#', and at most 512 characters", where="revoke"
+        )
 
 
 def _state_of(path: Path) -> tuple[int, ...]:

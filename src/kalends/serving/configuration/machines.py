@@ -12,6 +12,7 @@ from msgspec import Meta, field
 from kalends.core import identifiers, limits
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
+from kalends.federation.schedules import Aim
 from kalends.serving.configuration.rules import ResourceConfiguration
 from kalends.serving.configuration.sections import (
     DurationOrNoneS,
@@ -157,6 +158,12 @@ class MachineConfiguration(Section, frozen=True, kw_only=True):
     """Which waiting jobs a new reservation may delay: none, those without a planned start, or all."""
     bids: bool = True
     """Whether brokers may ask for places in its queue, for jobs without a named machine."""
+    aim: Aim = ""
+    """The aim of its bids: which of the ways to run a job it offers; "": the first of the broker."""
+    shared: bool = False
+    """Whether a job may share its nodes with others, as in a batch system that shares them; bids say so."""
+    disclosed: bool = True
+    """Whether sites that lose a job to this machine hear its site, the start and the expected run time."""
     repair_s: DurationS = field(name="repair", default=DurationS(86_400))
     """Time for which a node out of service counts as taken, renewed until it is back."""
     undecided_s: DurationS = field(name="undecided", default=DurationS(900))

@@ -11,7 +11,7 @@ from msgspec import Meta
 from kalends.contract.messages import SiteName, Url, Way
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
-from kalends.rim.web_addresses import server_parts
+from kalends.rim.web_addresses import addresses_in, server_parts
 from kalends.serving.configuration.sections import Section
 
 
@@ -25,6 +25,8 @@ class MemberConfiguration(Section, frozen=True, kw_only=True):
 
 class PeerConfiguration(MemberConfiguration, frozen=True, kw_only=True):
     """A site that a broker books at, or a virtual site, at whose `members` it books.
+
+    `url` may be those of the site and its standby, with a comma between. A virtual site has one.
 
     A member of a member is written with all names on the way: ``campus/psc``. Users get passes for it and
     its members, unless `passes` is false because its owner does not accept users' passes of this broker.
@@ -72,9 +74,18 @@ def check_members(sites: Sequence[PeerConfiguration]) -> None:
 
 def check_urls(members: Sequence[MemberConfiguration], where: str) -> None:
     for index, member in enumerate(members):
-        if server_parts(member.url) is None:
+        urls = addresses_in(member.url)
+        if len(urls) > 1 and not (isinstance(member, PeerConfiguration) and not member.members):
             raise InvalidInput(
-                f"{member.url!r} is not the address of a server",
+                "several addresses are only for a site that a broker reaches straight",
+                where=f"{where}[{index}].url",
+                remedy="give one address",
+            )
+        for url in urls:
+            if server_parts(url) is not None:
+                continue
+            raise InvalidInput(
+                f"{url!r} is not the address of a server",
                 where=f"{where}[{index}].url",
                 remedy="write http:// or https://, a host, and its port if need be",
             )

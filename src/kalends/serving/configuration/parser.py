@@ -17,7 +17,13 @@ from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.near_names import near
 from kalends.serving.configuration.machines import BatchSystemConfiguration
-from kalends.serving.configuration.sections import Day, DurationOrNoneS, DurationS, Section
+from kalends.serving.configuration.sections import (
+    Day,
+    DurationOrNoneS,
+    DurationS,
+    Section,
+    StorePlace,
+)
 from kalends.serving.configuration.servers import (
     BrokerConfiguration,
     SiteConfiguration,
@@ -27,6 +33,7 @@ from kalends.serving.configuration.servers import (
     check_virtual,
 )
 from kalends.serving.http.bodies import normalize
+from kalends.stores.postgres.driver import SCHEMES
 
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""
@@ -144,6 +151,10 @@ def _convert(raw: dict[str, Any], kind: type[T], base: Path, within: str = "") -
                 return kind(parse_duration(value, longest_s=limits.WINDOW_S_MAX))
             except InvalidInput as error:
                 raise ValueError(f"{error.detail} ({error.remedy})") from error
+        if kind is StorePlace:
+            return StorePlace.named(value, base)
+        if value.startswith(SCHEMES):
+            raise ValueError("Expected a file, got the URL of a database: only `store` may be one")
         return base / Path(value).expanduser()
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, field
@@ -17,6 +18,7 @@ from kalends.serving.configuration.sections import (
     AttributeName,
     ClockTime,
     Day,
+    DurationOrNoneS,
     DurationS,
     Name,
     Section,
@@ -44,7 +46,8 @@ class AccessConfiguration(Section, frozen=True, kw_only=True):
     """One access rule: the right of `who`, its maximum number of units, and its times.
 
     `who` is ``everyone``, ``user:NAME`` or ``group:NAME``. `may` is see, hold or lock, each with those before
-    it; "nothing" refuses. `units_max` 0 is the whole capacity. Without `hours` the rule always applies.
+    it; "nothing" refuses. `units_max` 0 is the whole capacity. Without `hours` the rule always applies. With
+    `members` it is about these users only, each until the end of a day: of a certificate, for instance.
     """
 
     name: str = ""
@@ -52,6 +55,10 @@ class AccessConfiguration(Section, frozen=True, kw_only=True):
     may: Literal["nothing", "see", "hold", "lock"]
     units_max: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
     hours: tuple[HoursConfiguration, ...] = ()
+    members: Annotated[
+        dict[Annotated[str, Meta(pattern=whole(identifiers.USER_PATTERN))], Day],
+        Meta(min_length=1, max_length=10_000),
+    ] = {}
 
 
 class LimitConfiguration(Section, frozen=True, kw_only=True):
@@ -60,7 +67,7 @@ class LimitConfiguration(Section, frozen=True, kw_only=True):
     Among the rules that name the same limit and match, the first applies. `locked_max` confirmed slots may
     be open, of `locked_hours` unit-hours together. `week_share` is a fraction of all
     units of a calendar week, `week_hours` a number of unit-hours. `approval`: each booking needs
-    the owner's approval, or (false) does not.
+    the approval of the owner, by one or two `approvers`, or (false) none.
     """
 
     name: str = ""
@@ -69,12 +76,14 @@ class LimitConfiguration(Section, frozen=True, kw_only=True):
     ahead_s: DurationS = field(name="ahead", default=DurationS(0))
     lead_s: DurationS = field(name="lead", default=DurationS(0))
     longest_s: DurationS = field(name="longest", default=DurationS(0))
+    shortest_s: DurationS = field(name="shortest", default=DurationS(0))
     held_max: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     locked_max: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     locked_hours: Annotated[float, Meta(ge=0, le=8_784.0 * limits.UNITS_MAX)] = 0.0
     week_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     week_hours: Annotated[float, Meta(ge=0, le=168.0 * limits.UNITS_MAX)] = 0.0
     approval: bool | None = None
+    approvers: Annotated[int, Meta(ge=1, le=2)] = 1
 
 
 class BlackoutConfiguration(Section, frozen=True, kw_only=True):
@@ -99,18 +108,87 @@ class PriorityConfiguration(Section, frozen=True, kw_only=True):
     head_start_s: DurationS = field(name="head_start")
 
 
+class DecideConfiguration(Section, frozen=True, kw_only=True):
+    """Rules as code: the function ``decide`` in the file `script` is asked about each booking.
+
+    If it fails, `on_failure` decides: the other "rules" alone, "ask" the owner for approval, or "no".
+    """
+
+    script: Path
+    on_failure: Literal["rules", "ask", "no"] = "rules"
+
+
+class PriceConfiguration(Section, frozen=True, kw_only=True):
+    """A price: `credits` of this owner for a unit and an hour, for `who`, within `hours`.
+
+    Without `hours` it always applies. It has at most three decimals. The first one that means the user and
+    covers the second applies. With a `priority`, named ``class``, it holds for jobs of that class.
+    """
+
+    name: str = ""
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))] = "everyone"
+    credits: float
+    hours: tuple[HoursConfiguration, ...] = ()
+    priority: Annotated[str, Meta(max_length=64)] = field(name="class", default="")
+
+
+class AccountConfiguration(Section, frozen=True, kw_only=True):
+    """An account: `name` is ``user:NAME``, ``project:NAME``, or ``everyone`` for users without an entry.
+
+    `members` may charge a project. An account may owe up to `debt` credits. Its `parent` pays, too: a budget.
+    """
+
+    name: Annotated[str, Meta(pattern=whole(identifiers.PAYER_PATTERN))]
+    members: Annotated[
+        tuple[Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))], ...],
+        Meta(max_length=1_000),
+    ] = ()
+    parent: Annotated[
+        str, Meta(pattern=whole(identifiers.perhaps(identifiers.ACCOUNT_PATTERN)))
+    ] = ""
+    debt: Annotated[float, Meta(ge=0)] = 0.0
+
+
+class CancelConfiguration(Section, frozen=True, kw_only=True):
+    """A cancel is free until `free_until_s` before the start; then `fee` percent of the price are kept.
+
+    Of what has begun, `unused` percent of the price of the time not yet used are paid back.
+    """
+
+    free_until_s: DurationOrNoneS = field(name="free_until", default=DurationOrNoneS(0))
+    fee: int = 0
+    unused: int = 0
+
+
+class BufferConfiguration(Section, frozen=True, kw_only=True):
+    """Time around each booking that no user can book: `before_s` for set-up, `after_s` for clearing.
+
+    Between two bookings of one unit there are both, or the longer one if `shared`; and at least `gap_s`.
+    """
+
+    before_s: DurationOrNoneS = field(name="before", default=DurationOrNoneS(0))
+    after_s: DurationOrNoneS = field(name="after", default=DurationOrNoneS(0))
+    gap_s: DurationOrNoneS = field(name="gap", default=DurationOrNoneS(0))
+    shared: bool = False
+
+
 RulesMax = Meta(max_length=limits.RULES_MAX // 4)
 
 
 class RulesConfiguration(Section, frozen=True, kw_only=True):
     """Rules for every resource of a site, after the resource's own.
 
-    A resource's own rule replaces the default one with the same name.
+    A resource's own rule replaces the default one with the same name, and its own `cancel`, `decide` and
+    `buffer` the default ones.
     """
 
     limits: Annotated[tuple[LimitConfiguration, ...], RulesMax] = ()
     blackouts: Annotated[tuple[BlackoutConfiguration, ...], RulesMax] = ()
     priority: Annotated[tuple[PriorityConfiguration, ...], RulesMax] = ()
+    prices: Annotated[tuple[PriceConfiguration, ...], RulesMax] = ()
+    cancel: CancelConfiguration | None = None
+    decide: DecideConfiguration | None = None
+    buffer: BufferConfiguration | None = None
 
 
 class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
@@ -130,6 +208,12 @@ class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
     ] = {}
     hours: tuple[HoursConfiguration, ...] = ()
     access: tuple[AccessConfiguration, ...] = ()
+    comes_with: Annotated[tuple[Name, ...], Meta(max_length=limits.COMPANIONS_MAX)] = field(
+        name="with", default=()
+    )
+    """Other resources of the site that every booking of this one has, too."""
+    no_show_s: DurationS = field(name="no_show", default=DurationS(0))
+    """A slot for which nobody checks in for so long is given back; 0: never."""
     nodes: Annotated[str, Meta(max_length=10_000)] = ""
     """The nodes of the batch system behind it, one for each unit, e.g. ``n[1-64]``; "": none."""
     cores_each: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
@@ -147,6 +231,8 @@ def check_resources(
 ) -> None:
     check_unique([resource.name for resource in resources], "site.resources")
     _check_blackouts(defaults.blackouts, "site.defaults.blackouts")
+    for number, price in enumerate(defaults.prices):
+        _check_hours(price.hours, f"site.defaults.prices[{number}].hours")
     for index, resource in enumerate(resources):
         where = f"site.resources[{index}]"
         if identifiers.machine_of(resource.name):
@@ -155,10 +241,13 @@ def check_resources(
                 where=f"{where}.name",
                 remedy="give it another name",
             )
+        _check_companions(resource, resources, f"{where}.with")
         check_at_most(resource.grain_s, 86_400, f"{where}.grain")
         given_zone(resource.zone, where=f"{where}.zone")
         _check_hours(resource.hours, f"{where}.hours")
         _check_blackouts(resource.blackouts, f"{where}.blackouts")
+        for number, price in enumerate(resource.prices):
+            _check_hours(price.hours, f"{where}.prices[{number}].hours")
         for number, rule in enumerate(resource.access):
             _check_hours(rule.hours, f"{where}.access[{number}].hours")
             if rule.units_max > resource.capacity:
@@ -167,6 +256,30 @@ def check_resources(
                     where=f"{where}.access[{number}].units_max",
                     remedy="give at most the capacity, or leave units_max out for all units",
                 )
+
+
+def _check_companions(
+    resource: ResourceConfiguration, resources: Sequence[ResourceConfiguration], where: str
+) -> None:
+    """Raise `InvalidInput` for a companion that does not exist, or comes with `resource` itself."""
+    companions = {each.name: each.comes_with for each in resources}
+    for number, name in enumerate(resource.comes_with):
+        here = f"{where}[{number}]"
+        if name not in companions:
+            raise InvalidInput(
+                f"there is no resource {name} at this site",
+                where=here,
+                remedy="name another resource of this file",
+            )
+        reached = [name]
+        for each in reached:  # It grows.
+            reached += [more for more in companions.get(each, ()) if more not in reached]
+        if resource.name in reached:
+            raise InvalidInput(
+                f"{resource.name} would come with itself",
+                where=here,
+                remedy="let one of the two come with the other, and not both",
+            )
 
 
 def _check_blackouts(blackouts: tuple[BlackoutConfiguration, ...], where: str) -> None:

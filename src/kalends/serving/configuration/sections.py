@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from kalends.core import identifiers
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
+from kalends.stores.postgres.driver import SCHEMES
 
 MAIL_ADDRESS: Final = re.compile(identifiers.MAIL_PATTERN)
 
@@ -45,6 +47,43 @@ class DurationS(int):
 
 class DurationOrNoneS(DurationS):
     """Seconds; in the file also ``"0s"``, which turns a feature off."""
+
+
+class StorePlace:
+    """A store: the file at `path`, or the database at `url`, whose password nothing here shows.
+
+    What a server keeps next to it, on its own host, lies in `folder`.
+    """
+
+    def __init__(
+        self, path: Path | None = None, *, url: str = "", folder: Path | None = None
+    ) -> None:
+        self.path = path
+        self.url = url
+        self.folder = folder or (path.parent if path is not None else Path())
+
+    @classmethod
+    def named(cls, text: str, base: Path) -> StorePlace:
+        """Return the place that an owner calls `text` in a file of the directory `base`."""
+        if text.startswith(SCHEMES):
+            return cls(url=text, folder=base)
+        return cls(base / Path(text).expanduser())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorePlace) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else "postgresql://..."
+
+    def __repr__(self) -> str:
+        return f"StorePlace({self})"
+
+    @property
+    def _identity(self) -> tuple[Path | None, str, Path]:
+        return self.path, self.url, self.folder
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -40,6 +41,7 @@ from kalends.serving.configuration.notices import (
     check_notices,
 )
 from kalends.serving.configuration.rules import (
+    AccountConfiguration,
     ResourceConfiguration,
     RulesConfiguration,
     check_resources,
@@ -49,6 +51,7 @@ from kalends.serving.configuration.sections import (
     DurationS,
     Name,
     Section,
+    StorePlace,
     check_at_most,
     check_unique,
 )
@@ -79,7 +82,7 @@ class SiteLimits(Section, frozen=True, kw_only=True):
     """
 
     held_per_principal_max: Annotated[int, Meta(ge=1)] = 64
-    promised_per_principal_max: Annotated[int, Meta(ge=1)] = 64
+    promised_per_principal_max: Annotated[int, Meta(ge=1)] = 256
     hold_s_max: DurationS = field(name="hold_max", default=DurationS(3_600))
     approval_s: DurationS = field(name="approval_within", default=DurationS(3 * 86_400))
     calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
@@ -94,11 +97,24 @@ class BrokerLimits(Section, frozen=True, kw_only=True):
     calls_burst: Annotated[int, Meta(ge=1)] = 4_000
 
 
+PersonName = Annotated[str, Meta(pattern=whole(identifiers.USER_PATTERN))]
+"""A user, or a group of users."""
+
+
 class GrantConfiguration(Section, frozen=True, kw_only=True):
     """The highest priority that `who` may give a request; the first match applies."""
 
     who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
     max: Annotated[int, Meta(ge=0, le=limits.PRIORITY_MAX)]
+
+
+class DeputyConfiguration(Section, frozen=True, kw_only=True):
+    """The users that `who` means may book in the name of `users`, who are in the groups named for each."""
+
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    users: Annotated[
+        dict[PersonName, tuple[PersonName, ...]], Meta(min_length=1, max_length=10_000)
+    ]
 
 
 class AgentsConfiguration(Section, frozen=True, kw_only=True):
@@ -128,7 +144,8 @@ class ListeningConfiguration(Section, frozen=True, kw_only=True):
     """The common part of all servers. `url` is its address for others; "" means `listen`.
 
     Without `tls` only this machine may reach it, unless the owner sets `plain_http`: a proxy in front of it
-    has the certificate, or the network between is trusted. `revoked` is the file of revoked tokens and keys.
+    has the certificate, or the network between is trusted. `revoked` is the file of revoked tokens and keys;
+    with a database as store, they are in that.
     """
 
     name: SiteName
@@ -161,17 +178,25 @@ class ListeningConfiguration(Section, frozen=True, kw_only=True):
         return self.url or listening
 
 
-class _ServerConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
-    """The common part of site and broker."""
+class _StoringConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
+    """The common part of servers with a store: a file, or the URL of a PostgreSQL database.
 
-    store: Path
+    With a URL, what a server keeps on its own host is in `folder`, or, if there is none, next to the
+    configuration.
+    """
+
+    store: StorePlace
+    folder: Path | None = None
 
     @property
-    def _usual_audit_file(self) -> Path | None:
-        return self.store.with_suffix(".audit")
+    def store_file(self) -> Path:
+        """The file of the store; with a URL, the one that would stand for it among this host's files."""
+        if self.store.path is not None:
+            return self.store.path
+        return (self.folder or self.store.folder) / f"{self.name}.sqlite"
 
 
-class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
+class SiteConfiguration(_StoringConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
     calls: SiteCallsConfiguration = SiteCallsConfiguration()
     resources: Annotated[
@@ -184,6 +209,17 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     notices: NoticesConfiguration | None = None
     batch_systems: Annotated[tuple[BatchSystemConfiguration, ...], Meta(max_length=16)] = ()
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
+    accounts: Annotated[tuple[AccountConfiguration, ...], Meta(max_length=10_000)] = ()
+    guard_counted: bool = False
+    """Whether the database, too, counts what is booked of resources of several units."""
+
+    @property
+    def _usual_audit_file(self) -> Path | None:
+        return self.store_file.with_suffix(".audit")
+
+    def has_ledger(self, resource: ResourceConfiguration) -> bool:
+        """Return whether jobs on `resource` are paid from accounts; otherwise its tariff is only counted."""
+        return bool(self.accounts or resource.prices or self.defaults.prices)
 
     def advisory_system(self, resource: ResourceConfiguration) -> BatchSystemConfiguration | None:
         """Return the batch system that alone decides about this resource, without reservations.
@@ -200,7 +236,14 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
         return system if kind.adapter is None or is_queue else None
 
 
-class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
+class LinkConfiguration(Section, frozen=True, kw_only=True):
+    """The rate between two sites, in megabytes a second: for input of jobs, or for their parts."""
+
+    sites: tuple[Name, Name]
+    mb_per_s: Annotated[float, Meta(gt=0, le=1e9)]
+
+
+class BrokerConfiguration(_StoringConfiguration, frozen=True, kw_only=True):
     """The configuration of a broker; `replica` names this replica, `coords` are the addresses of all.
 
     `key` is the private key file with which the broker signs its own tokens for sites.
@@ -212,7 +255,7 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     @property
     def _usual_audit_file(self) -> Path | None:
         """Each replica has its own log, even with a shared store."""
-        return self.store.with_suffix(f".{self.replica}.audit")
+        return self.store_file.with_suffix(f".{self.replica}.audit")
 
     sites: tuple[PeerConfiguration, ...] = ()
     key: Path | None = None
@@ -221,15 +264,19 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     pass_s: DurationS = field(name="pass_life", default=DurationS(3_600))
     """Life of a user's pass for a site; at most that of the user's token."""
     priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
+    deputies: Annotated[tuple[DeputyConfiguration, ...], Meta(max_length=1_000)] = ()
     bid_s_max: Annotated[float, Meta(ge=0.1, le=30.0)] = 1.0
     """Maximum wait for the bids of sites for a job; less if many others could be asked."""
+    links: Annotated[tuple[LinkConfiguration, ...], Meta(max_length=10_000)] = ()
+    other_mb_per_s: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    """Rate between sites without a link here; 0: transport between them is not counted."""
     lost_s: Annotated[float, Meta(ge=0, le=30 * 86_400)] = 900.0
     """Time without contact after which a site is lost: waiting jobs that start at most once go elsewhere.
 
     0: no site is ever lost.
     """
     keep_settled_s: DurationOrNoneS = field(name="keep_settled", default=DurationOrNoneS(0))
-    """Time after which ended requests go from the store to its archive; 0s: never."""
+    """Time after which ended requests go to the archive, or are put aside in the database; 0s: never."""
     agents: AgentsConfiguration = AgentsConfiguration()
     """Checks of uploaded scripts; each site decides how much they may hold."""
     notices: BrokerNotices | None = None
@@ -246,10 +293,19 @@ class VirtualConfiguration(ListeningConfiguration, frozen=True, kw_only=True):
     members: Annotated[
         tuple[MemberConfiguration, ...], Meta(min_length=1, max_length=limits.MEMBERS_MAX)
     ]
+    links: Annotated[tuple[LinkConfiguration, ...], Meta(max_length=10_000)] = ()
+    """What jobs that are split over members may exchange; members without a link exchange nothing."""
 
 
 def check_site(site: SiteConfiguration) -> None:
     _check_server(site, "site")
+    _check_place(site, "site")
+    if site.guard_counted and not site.store.url:
+        raise InvalidInput(
+            "a file cannot guard what is booked",
+            where="site.guard_counted",
+            remedy="leave it out; it is for a store on PostgreSQL",
+        )
     for index, pattern in enumerate(site.calls.to):
         check_pattern(pattern, f"site.calls.to[{index}]")
     check_at_most(site.limits.hold_s_max, limits.HOLD_MS_MAX // 1000, "site.limits.hold_max")
@@ -269,17 +325,36 @@ def check_broker(broker: BrokerConfiguration) -> None:
             where="broker.keep_settled",
             remedy=f"write at least {format_duration(KEEP_SETTLED_S_MIN)}, or 0s for ever",
         )
+    _check_place(broker, "broker")
     check_at_most(broker.pass_s, PASS_S_MAX, "broker.pass_life")
     if broker.notices is not None:
         check_notices(broker.notices, "broker.notices")
     check_unique([site.name for site in broker.sites], "broker.sites")
+    _check_pairs(broker.links, "broker.links")
     check_members(broker.sites)
     check_urls(broker.sites, "broker.sites")
+
+
+def _check_place(server: _StoringConfiguration, section: str) -> None:
+    if server.revoked is not None and server.store.url:
+        raise InvalidInput(
+            "what is revoked is in the database, where all processes of the server follow it",
+            where=f"{section}.revoked",
+            remedy="leave it out, and revoke again what it lists: kalends admin revoke CONFIGURATION.toml",
+        )
+    if server.folder is not None and not server.store.url:
+        raise InvalidInput(
+            f"what a {section} keeps next to its store is in the directory of that file",
+            where=f"{section}.folder",
+            remedy="leave it out; it is for a store on PostgreSQL",
+        )
 
 
 def check_virtual(virtual: VirtualConfiguration) -> None:
     _check_server(virtual, "virtual")
     check_unique([each.name for each in virtual.members], "virtual.members")
+    _check_pairs(virtual.links, "virtual.links")
+    _check_known(virtual)
     _check_not_itself(virtual)
     _check_lends_nothing(virtual)
     check_urls(virtual.members, "virtual.members")
@@ -310,6 +385,29 @@ def _check_server(server: ListeningConfiguration, section: str) -> None:
         )
     if server.revoked is not None and not server.keys:
         raise InvalidInput("without keys there is nothing to revoke", where=f"{section}.revoked")
+
+
+def _check_pairs(links: Sequence[LinkConfiguration], where: str) -> None:
+    check_unique([" and ".join(sorted(each.sites)) for each in links], where)
+    for index, link in enumerate(links):
+        if link.sites[0] == link.sites[1]:
+            raise InvalidInput(
+                f"{link.sites[0]!r} has no link to itself",
+                where=f"{where}[{index}].sites",
+                remedy="name two sites; inside a site transport is not counted",
+            )
+
+
+def _check_known(virtual: VirtualConfiguration) -> None:
+    members = {each.name for each in virtual.members}
+    for index, link in enumerate(virtual.links):
+        for name in link.sites:
+            if name not in members:
+                raise InvalidInput(
+                    f"{virtual.name} has no member {name!r}",
+                    where=f"virtual.links[{index}].sites",
+                    remedy=f"its members are {', '.join(sorted(members))}",
+                )
 
 
 def _check_not_itself(virtual: VirtualConfiguration) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
 from kalends.contract import codec
 from kalends.contract.agreement import told
-from kalends.contract.calls import Role
+from kalends.contract.calls import Health, Nothing, Role
 from kalends.contract.paths import CALLS_PATH, OPENAPI_PATH
 from kalends.contract.versions import ServerVersion, version_in
 from kalends.core.conversion import convert
@@ -46,6 +47,7 @@ from kalends.serving.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
 from kalends.serving.metrics import NO_OPERATION, Metrics
 
 METRICS_PATH: Final = "/metrics"
+READY_PATH: Final = "/readyz"
 
 CLOSE_S_MAX: Final = 2.0
 """Seconds for which a closing session waits for the client to agree."""
@@ -105,9 +107,9 @@ def build_application(
             expect_handler=expected,
         )
     document = _fixed(openapi.document(role, name, version.number, authenticator), codec.JSON)
-    application.router.add_get(OPENAPI_PATH, document, allow_head=False)
-    application.router.add_get(METRICS_PATH, _metrics(dispatcher.metrics), allow_head=False)
-    application.router.add_get(CALLS_PATH, _sessions(server), allow_head=False)
+    given = {OPENAPI_PATH: document, METRICS_PATH: _metrics(metrics), READY_PATH: _ready(server)}
+    for path, respond in {**given, CALLS_PATH: _sessions(server)}.items():
+        application.router.add_get(path, respond, allow_head=False)
     for route in routes:
         if isinstance(route, web.RouteDef):
             route.kwargs.setdefault("expect_handler", expected)
@@ -267,6 +269,29 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
         answer = await dispatcher.run(entry.handler, caller, body)
         return web.Response(
             body=bodies.encode(told(answer, known), form),
+            content_type=bodies.CONTENT_TYPE[form],
+            headers=ANSWER_HEADERS,
+        )
+
+    return respond
+
+
+def _ready(server: _Server) -> _Respond:
+    """Return the route for load balancers: the health, with status 503 if calls should go elsewhere.
+
+    The health itself always has status 200: a supervisor must not end a standby.
+    """
+    health = server.dispatcher.entries["health"].handler
+
+    async def respond(request: web.Request) -> web.Response:
+        form = bodies.form_of_answer(request.headers.get("Accept", ""))
+        answer = told(
+            await server.dispatcher.run(health, ANYONE, Nothing()), server.known_to(request)
+        )
+        ready = isinstance(answer, Health) and answer.ready and not server.stopped
+        return web.Response(
+            status=HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE,
+            body=bodies.encode(answer, form),
             content_type=bodies.CONTENT_TYPE[form],
             headers=ANSWER_HEADERS,
         )

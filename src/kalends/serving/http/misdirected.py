@@ -40,7 +40,7 @@ class Misdirected(NamedTuple):
             return NotFound(
                 f"{self.name} is a virtual site: it has no resources of its own, only members",
                 remedy="ask a broker that lists it (KALENDS_BROKER, or --broker); or a member: append"
-                " /v1/members/NAME to this address. `kalends admin sites` lists the members (scope audit)",
+                " /v1/members/NAME to this address. `kalends admin bids` lists the members (scope audit)",
             )
         others = " or ".join(f"a {each}" for each in operation.roles)
         return NotFound(

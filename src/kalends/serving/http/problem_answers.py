@@ -43,11 +43,14 @@ def refused_session(error: KalendsError) -> web.Response:
     """Return a refusal with the reason also in a header, because clients of sessions read no body."""
     problem = error.to_problem()
     words = problem.detail.encode("ascii", "replace").decode()
+    headers = {WHY_HEADER: words}
+    if problem.retry_after_s:
+        headers["Retry-After"] = str(math.ceil(problem.retry_after_s))
     return web.Response(
         status=problem.status,
         body=msgspec.json.encode(problem),
         content_type="application/problem+json",
-        headers={WHY_HEADER: words},
+        headers=headers,
     )
 
 

@@ -10,6 +10,7 @@ from aiohttp import web
 
 from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.auth.callers import Authenticator
+from kalends.serving.auth.claims import Revoked
 from kalends.serving.configuration import (
     BrokerConfiguration,
     SiteConfiguration,
@@ -36,6 +37,9 @@ LOOK_EVERY_S: Final = 3_600.0
 RULES: Final[web.AppKey[Callable[[Any, Authenticator], RulesChange]]] = web.AppKey("rules")
 """A function of an application with its own rules: checks a section, and returns its changed rules."""
 
+REVOKED: Final[web.AppKey[Revoked]] = web.AppKey("revoked")
+"""What an application knows to be revoked from elsewhere than a file."""
+
 
 class ServerPart(NamedTuple):
     """One server of the process: its role, its application, and its certificate."""
@@ -50,7 +54,9 @@ def prepared(part: ServerPart, section: Section) -> tuple[Sequence[Apply], Seque
 
     Return a function with the remaining checks, to be called on the server's loop, and one that applies all.
     """
-    authenticator = authenticator_of(section, report_of(part.application))
+    authenticator = authenticator_of(
+        section, report_of(part.application), part.application.get(REVOKED)
+    )
     checks: list[Apply] = []
     steps: list[Apply] = []
     if part.certificate is not None and section.tls is not None:

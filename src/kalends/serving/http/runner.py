@@ -14,7 +14,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
@@ -97,6 +97,8 @@ def run(
 async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -> None:
     """Serve all of `services` until `stop` is set, then stop them gracefully.
 
+    A service that is still starting then is given up: it may wait for its store.
+
     Raises what `listen` raises, with nothing left running.
     """
     started: list[Listener] = []
@@ -105,12 +107,28 @@ async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -
     )
     try:
         for service in services:
-            listening = await listen(service, connections_max)
+            listening = await _unless(stop, listen(service, connections_max))
+            if listening is None:
+                return
             started.append(listening)
             print(f"listening {service.name} {listening.url}", file=out, flush=True)
         await stop.wait()
     finally:
         await asyncio.gather(*(listening.stop() for listening in started))
+
+
+async def _unless(
+    stop: asyncio.Event, starting: Coroutine[object, object, Listener]
+) -> Listener | None:
+    """Return what has started; None, and nothing runs, if `stop` was set before."""
+    start, stopped = asyncio.create_task(starting), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((start, stopped), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
+        start.cancel()
+        await asyncio.gather(start, stopped, return_exceptions=True)
+    return None if start.cancelled() else start.result()
 
 
 async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Listener:

@@ -24,7 +24,7 @@ class SiteNumbers(NamedTuple):
 
 
 STATUS: Final = {"killed": 5, "withdrawn": 5}
-"""Of the format: 1 completed, 0 failed, 5 cancelled."""
+"""Codes of the format: 1 completed, 0 failed, 5 cancelled."""
 
 
 def write_site_log(

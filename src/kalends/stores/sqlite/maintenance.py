@@ -16,6 +16,7 @@ from typing import Final
 
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
+from kalends.stores.moves.closures import OPEN, closed
 from kalends.stores.sqlite import sqlite_file
 from kalends.stores.sqlite.sqlite_file import StoreKind, make_private
 
@@ -36,7 +37,7 @@ def backup(store_path: Path, destination_path: Path, kinds: Iterable[StoreKind])
     `StoreDamaged` when the store is not one or the copy is not whole, and `Unavailable` when the disk
     does not take it; then nothing is left at `destination_path`.
     """
-    _kind_of(store_path, kinds)
+    kind_of(store_path, kinds)
     if destination_path.exists() or destination_path.is_symlink():
         raise Conflict(
             "a file of this name exists",
@@ -66,7 +67,7 @@ def backup(store_path: Path, destination_path: Path, kinds: Iterable[StoreKind])
 def doctor(store_path: Path, kinds: Iterable[StoreKind]) -> list[str]:
     """Return the faults of a store of one of these `kinds`, one a line; none if whole. Writes nothing."""
     try:
-        kind = _kind_of(store_path, kinds)
+        kind = kind_of(store_path, kinds)
         sqlite_file.check_header(store_path, kind)
         with sqlite_file.reading(store_path) as connection:
             connection.execute("begin")  # One moment for all that follows.
@@ -87,7 +88,7 @@ def reconcile(store_path: Path, kinds: Iterable[StoreKind]) -> int:
     on it, a site takes nothing new until it has been compared with the brokers. Raises `Conflict`
     while a server has the store open, and `StoreDamaged` for what is not a whole store.
     """
-    kind = _kind_of(store_path, kinds)
+    kind = kind_of(store_path, kinds)
     sqlite_file.check_header(store_path, kind)
     with sqlite_file.alone(store_path):
         with sqlite_file.reading(store_path) as connection:
@@ -97,6 +98,8 @@ def reconcile(store_path: Path, kinds: Iterable[StoreKind]) -> int:
                     where=str(store_path),
                     remedy="restore another backup",
                 )
+            if (closure := sqlite_file.read_closure(connection)) != OPEN:
+                raise closed(str(store_path), closure)
         connection = sqlite3.connect(store_path, isolation_level=None)
         try:
             connection.execute("pragma synchronous = full")
@@ -118,7 +121,7 @@ def reconcile(store_path: Path, kinds: Iterable[StoreKind]) -> int:
     return epoch
 
 
-def _kind_of(path: Path, kinds: Iterable[StoreKind]) -> StoreKind:
+def kind_of(path: Path, kinds: Iterable[StoreKind]) -> StoreKind:
     """Return the kind of the store at `path`; raises `StoreDamaged` for other files."""
     header, size = sqlite_file.read_header(path)
     if header.startswith(sqlite_file.MAGIC):
@@ -170,6 +173,8 @@ def _copy_runs(source_path: Path, destination_path: Path) -> None:
 
 
 def _examine_meta(path: Path, connection: sqlite3.Connection) -> list[str]:
+    if (closure := sqlite_file.read_closure(connection)) != OPEN:
+        return [str(closed(str(path), closure))]
     copied = sqlite_file.read_meta(connection, "copied")
     if copied and not sqlite_file.side_path(path).exists():
         return []  # A backup where it belongs: beside no server.

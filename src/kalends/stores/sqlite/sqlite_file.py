@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from kalends.core.errors import Conflict, StoreDamaged, Unavailable
+from kalends.stores.moves.closures import OPEN, MoveMark, closed
 
 MAGIC: Final = b"SQLite format 3\x00"
 HEADER_BYTES: Final = 100
@@ -118,7 +119,7 @@ def open_store(
 
 
 def _open_locked(path: Path, kind: StoreKind, owner: str, sync: str, lock: int) -> StoreFile:
-    if not _exists(path):
+    if not exists(path):
         _create(path, kind, owner)
     check(path, kind, owner)
     shut_others_out(path)
@@ -144,6 +145,7 @@ def check(path: Path, kind: StoreKind, owner: str = "") -> None:
             named = read_meta(connection, "owner")
             epoch = read_meta(connection, "epoch")
             copied = read_meta(connection, "copied")
+            closure = read_closure(connection)
         except sqlite3.Error as error:
             raise _damaged(path, f"it is damaged: {error}") from error
     if owner and str(named) != owner:
@@ -152,6 +154,8 @@ def check(path: Path, kind: StoreKind, owner: str = "") -> None:
             where=str(path),
             remedy="name another file as `store`, or serve under the name it belongs to",
         )
+    if closure != OPEN:
+        raise closed(str(path), closure)
     if problem := epoch_problem(path, epoch, copied):
         raise _restored(path, problem)
 
@@ -187,7 +191,7 @@ def _check_version(path: Path, kind: StoreKind, version: int) -> None:
             remedy="use that newer kalends",
         )
     if any(older not in kind.upgrades for older in range(version, kind.version)):
-        raise _damaged(path, f"its version is {version}, which no kalends wrote")
+        raise _damaged(path, f"its version is {version}, which no released kalends wrote")
 
 
 def read_header(path: Path) -> tuple[bytes, int]:
@@ -209,8 +213,17 @@ def read_header(path: Path) -> tuple[bytes, int]:
 
 def quick_check(connection: sqlite3.Connection) -> list[str]:
     """Return the faults that SQLite finds in the file; empty if it is whole."""
+    return _faults(connection, "quick_check")
+
+
+def whole_check(connection: sqlite3.Connection) -> list[str]:
+    """Return the faults that SQLite finds in the file and in its indexes; empty if it is whole."""
+    return _faults(connection, "integrity_check")
+
+
+def _faults(connection: sqlite3.Connection, check: str) -> list[str]:
     try:
-        found = [row[0] for row in connection.execute("pragma quick_check(10)")]
+        found = [row[0] for row in connection.execute(f"pragma {check}(10)")]
     except sqlite3.Error as error:
         return [str(error)]
     return [] if found == ["ok"] else found
@@ -227,6 +240,11 @@ def write_meta(connection: sqlite3.Connection, name: str, value: int | str) -> N
         "insert into meta values (?, ?) on conflict (name) do update set value = excluded.value",
         (name, value),
     )
+
+
+def read_closure(connection: sqlite3.Connection) -> MoveMark:
+    """Return whether a move has closed the store, and why."""
+    return MoveMark(*(str(read_meta(connection, name) or "") for name in MoveMark._fields))
 
 
 def epoch_problem(path: Path, epoch: int | str, copied: int | str) -> str:
@@ -322,14 +340,20 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def alone(path: Path) -> Iterator[None]:
-    """Keep the store at `path` from others meanwhile; raises `Conflict` if another has it open."""
+def kept(path: Path) -> Iterator[None]:
+    """Keep others from opening the store at `path` meanwhile; raises `Conflict` if another has it open."""
     lock = _lock(path, shared=False)
     try:
-        with _directory_locked(path):
-            yield
+        yield
     finally:
         os.close(lock)
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Keep others also from opening or making a store in the same directory; raises as `kept`."""
+    with kept(path), _directory_locked(path):
+        yield
 
 
 def is_open(path: Path) -> bool:
@@ -376,7 +400,7 @@ def _directory_locked(path: Path) -> Iterator[None]:
         os.close(directory)
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
     """Whether there is a store; raises `StoreDamaged` when there was one and it is gone."""
     if path.exists() or path.is_symlink():
         return True
@@ -392,7 +416,26 @@ def _exists(path: Path) -> bool:
 
 def _create(path: Path, kind: StoreKind, owner: str) -> None:
     """Make an empty store: complete, or not there at all."""
-    fresh = path.with_name(path.name + ".new")
+    fresh = fresh_path(path)
+    connection = make_fresh(fresh, kind)
+    try:
+        write_meta(connection, "owner", owner)
+        write_meta(connection, "epoch", 0)
+        connection.execute("pragma wal_checkpoint(truncate)")
+    finally:
+        connection.close()
+    write_side_file(path, 0)
+    fresh.replace(path)
+    sync_directory(path)
+
+
+def fresh_path(path: Path) -> Path:
+    """Return the path of a store that is not complete yet, and gets the name of `path` then."""
+    return path.with_name(path.name + ".new")
+
+
+def make_fresh(fresh: Path, kind: StoreKind) -> sqlite3.Connection:
+    """Make a file with the tables of `kind`, in place of what a crash has left there, and connect to it."""
     for leftover in (fresh, *(fresh.with_name(fresh.name + end) for end in LOG_ENDS)):
         leftover.unlink(missing_ok=True)
     make_private(fresh)
@@ -402,14 +445,10 @@ def _create(path: Path, kind: StoreKind, owner: str) -> None:
         connection.executescript(f"begin; {kind.schema} commit;")
         connection.execute(f"pragma application_id = {kind.application_id}")
         connection.execute(f"pragma user_version = {kind.version}")
-        write_meta(connection, "owner", owner)
-        write_meta(connection, "epoch", 0)
-        connection.execute("pragma wal_checkpoint(truncate)")
-    finally:
+    except BaseException:
         connection.close()
-    write_side_file(path, 0)
-    fresh.replace(path)
-    sync_directory(path)
+        raise
+    return connection
 
 
 def _upgrade(path: Path, kind: StoreKind, connection: sqlite3.Connection, lock: int) -> None:

@@ -20,6 +20,7 @@ from kalends.broker.coordination.record.decision_record import Record, Spec
 from kalends.contract.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from kalends.core.resources import ResourceInfo
+from kalends.core.windows import Daily
 
 NOW = 1_800_000_000
 HOUR = 3_600
@@ -172,6 +173,31 @@ def test_a_request_keeps_its_window_and_one_that_left_no_choice_reaches_four_wee
     assert (moved.first, moved.last) == (AT - REACH_S, AT + HOUR + REACH_S)
     endless = reserved(term, first=NOW, last=0, wants=SLOT)
     assert relocation_of(endless, ["a/one"], INFOS, NOW + HOUR).first == NOW + HOUR
+
+
+def test_a_reservation_is_moved_within_the_windows_of_its_request_alone() -> None:
+    """Two slots around noon; the other free times are a later afternoon, and the next noon."""
+    noon = AT - AT % 86_400 + 12 * HOUR
+    terms = (
+        Term(resource="a/one", windows=(Daily("11:00", "14:00", "UTC"),)),
+        Term(resource="b/one", offset_s=HOUR),
+    )
+    wants = (Want("a/one", noon, noon + HOUR, 1), Want("b/one", noon + HOUR, noon + 2 * HOUR, 1))
+    steps = ((noon + 3 * HOUR, noon + 6 * HOUR, 1), (noon + 23 * HOUR, noon + 27 * HOUR, 1))
+    free = {"a/one": steps, "b/one": steps}
+    for windowed, begin in (
+        (terms, noon + 23 * HOUR),
+        ((Term(resource="a/one"), terms[1]), noon + 3 * HOUR),
+    ):
+        record = reserved(*windowed, first=noon - HOUR, last=0, wants=wants)
+        found = replacement(relocation_of(record, ["a/one"], INFOS, NOW), INFOS, free)
+        assert found is not None
+        assert found[0].start == begin
+    # The first has begun: only the other is moved, and it has no window.
+    record = reserved(*terms, first=noon - HOUR, last=0, wants=wants)
+    moved = relocation_of(record, ["b/one"], INFOS, noon + 60)
+    found = replacement(moved, INFOS, free)
+    assert found == (Want("b/one", noon + 3 * HOUR, noon + 4 * HOUR, 1),)
 
 
 def test_nobody_is_moved_beyond_what_an_owner_books() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import reduce
 from itertools import combinations, pairwise
 
 from hypothesis import event, given, settings
@@ -23,7 +25,7 @@ from kalends.broker.planning.planner import plan
 from kalends.broker.planning.start_ranges import added, levels, most_together, ranges
 from kalends.core.progressions import Beat
 from kalends.core.requests import Request
-from kalends.core.spans import Stage, intersection
+from kalends.core.spans import Stage, in_all, intersection
 
 
 @given(worlds(), requests(), st.integers(1, 4), st.sets(st.integers(0, END), max_size=6))
@@ -138,9 +140,20 @@ def _members(list_of: list[tuple[int, int]]) -> set[int]:
 def test_an_intersection_holds_exactly_what_lies_in_both(
     ours: list[tuple[int, int]], theirs: list[tuple[int, int]]
 ) -> None:
-    common = list(intersection(ours, theirs))
-    assert _members(common) == _members(ours) & _members(theirs)
-    assert common == sorted(common)
+    both = list(intersection(ours, theirs))
+    assert _members(both) == _members(ours) & _members(theirs)
+    assert both == sorted(both)
+
+
+@given(st.lists(range_lists, min_size=1, max_size=6))
+def test_what_is_common_to_many_is_the_intersection_two_by_two(
+    lists: list[list[tuple[int, int]]],
+) -> None:
+    assert list(in_all(lists)) == list(reduce(intersection, lists))
+
+
+def test_any_number_of_series_is_intersected_without_deeper_calls() -> None:
+    assert list(in_all([[(1, 5), (8, 9)]] * (4 * sys.getrecursionlimit()))) == [(1, 5), (8, 9)]
 
 
 @given(st.lists(range_lists, max_size=5))

@@ -21,8 +21,9 @@ from kalends.backends.records import (
 from kalends.calendars import ResourceCalendar, open_access
 from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.journal import slot_table
-from kalends.resource_servers.journal.slot_table import SlotCursor, SlotFact
+from kalends.resource_servers.journal.contract import SlotCursor
+from kalends.resource_servers.journal.sqlite import slot_table
+from kalends.resource_servers.journal.sqlite.slot_table import SlotFact
 from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.job_import import AGAIN_S
 from kalends.resource_servers.participation.provision.provisions import Provisions

@@ -14,6 +14,7 @@ from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -432,7 +433,7 @@ class Machine(RuleBasedStateMachine):
             assert again.sends == effects.sends
             return
         if run is not None and run.att == att:
-            assert not effects
+            self.asked_again(number, message, effects, again)
             return
         if known is not None and known.att == att and known.alive:
             assert isinstance(answer, m.Report)
@@ -446,23 +447,46 @@ class Machine(RuleBasedStateMachine):
             if was == "prepared":
                 model.write(number)
             model.end(number)
+        assert not self.begun(number, message, effects) or not again
+
+    def begun(self, number: int, message: m.Dispatch, effects: ParticipantEffects) -> bool:
+        """A visit that the site does not know; whether its agent has set out."""
+        model = self.model
         if model.draining or model.count(USERS[number], "held") >= 3:
-            assert isinstance(answer, m.Report)
-            assert answer.sites[0].refusals
+            (send,) = effects.sends
+            assert isinstance(send.message, m.Report)
+            assert send.message.sites[0].refusals
             assert not effects.errands
             assert not effects.relays
-            return
-        relay = effects.relays[0] if near else None
-        assert len(effects.relays) == near
-        offers = self.offers(number, message)
-        self.model.running[number] = Run(att, message, self.site.ms, None, relay)
-        if not offers:
+            return False
+        relay = effects.relays[0] if message.near else None
+        assert len(effects.relays) == len(message.near)
+        model.running[number] = Run(message.att, message, self.site.ms, None, relay)
+        if not self.offers(number, message):
             assert not effects.errands
             self.concluded(number, [], effects)
-            return
-        assert answer is None
-        assert not again
+            return False
+        assert not effects.sends
         self.set_out(number, effects)
+        return True
+
+    def asked_again(
+        self, number: int, message: m.Dispatch, effects: ParticipantEffects,
+        again: ParticipantEffects,
+    ) -> None:  # fmt: skip
+        """A visit that is under way; near sites that are not named any more are not waited for."""
+        run = self.model.running[number]
+        if not message.near:
+            waited, run.relay = run.relay is not None and run.held is not None, None
+            run.message = msgspec.structs.replace(run.message, near=())
+            if waited:
+                self.answered(number, effects)
+                if effects.sends == again.sends:
+                    return
+                self.begun(number, message, again)  # Nothing was held: the visit is forgotten.
+                return
+        assert not effects
+        assert not again
 
     def offers(self, number: int, message: m.Dispatch) -> list[Row]:
         """What could be held now, second by second."""

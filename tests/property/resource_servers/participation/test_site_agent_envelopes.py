@@ -57,7 +57,7 @@ def test_one_claim_after_the_other_is_held_where_the_larger_of_all_still_fits(
         if min(free[name][start : start + length]) > 0:
             calendars[name].calendar.book(
                 Booking(id=next(ids), start=start, end=start + length, units=1, state="locked",
-                        holder="bob", reservation="other", expires_ms=None)
+                        holder="bob", reservation="other")
             )  # fmt: skip
             for at in range(start, start + length):
                 free[name][at] -= 1

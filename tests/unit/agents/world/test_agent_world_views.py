@@ -65,11 +65,11 @@ def test_a_view_holds_exactly_what_the_documents_say() -> None:
         "slots": [
             {
                 "id": 0, "term": 0, "resource": SP2, "start": MONDAY, "end": MONDAY + HOUR_S,
-                "units": 64, "free": 100, "common": MONDAY,
+                "units": 64, "free": 100, "common": MONDAY, "price": 0.0,
             },
             {
                 "id": 1, "term": 0, "resource": SP2, "start": MONDAY + HOUR_S,
-                "end": MONDAY + 2 * HOUR_S, "units": 64, "free": 120, "common": MONDAY + HOUR_S,
+                "end": MONDAY + 2 * HOUR_S, "units": 64, "free": 120, "common": MONDAY + HOUR_S, "price": 0.0,
             },
         ],
         "taken": [
@@ -177,7 +177,7 @@ def test_recall_is_shown_the_slot_all_that_is_held_and_never_who_asks() -> None:
     slot, asking, view = recall_arguments("here", seen.shown, held, 9, asker, 8, MONDAY)
     assert slot == {
         "id": 0, "term": 0, "resource": SP2, "start": MONDAY, "end": MONDAY + HOUR_S, "units": 64,
-        "free": 64, "common": MONDAY,
+        "free": 64, "common": MONDAY, "price": 0.0,
     }  # fmt: skip
     assert asking == {
         "start": MONDAY, "end": MONDAY + 60, "units": 100,

@@ -133,7 +133,7 @@ def test_the_best_start_has_the_least_cost_and_is_the_earliest_of_those(
         ]
         if common not in excluded and (cost := least_cost(needs, options)) is not None:
             costs[common] = cost
-    choice = best_choice(needs, held, excluded)
+    choice = best_choice(needs, [enumerate(of_site) for of_site in held], excluded)
     if choice is None:
         assert not costs
         return

@@ -27,6 +27,7 @@ from kalends.broker.coordination.agents.agent_events import LEFT_MAX
 from kalends.broker.coordination.agents.itinerary import AGREE_MAX, TOURS_MAX
 from kalends.broker.coordination.record.decision_record import Spec
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.user_calls import DRAINED
 from kalends.broker.coordination.voting.prepare_phase import HOLD_MS
 from kalends.contract import messages as m
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
@@ -73,7 +74,9 @@ def test_every_visit_is_one_that_a_site_takes(broker: AgentBroker) -> None:
     text = " + ".join(f"here/one @+{number + 100}h for 1m" for number in range(32))
     request = asked(text, 200 * 3_600)
     spec = Spec(request, text * 10, agent="mine", script=SCRIPT)
-    broker.coordinator.calls.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    broker.coordinator.calls.submit(
+        ANN, "the-key-of-it", "digest", spec, 1, broker.now, source=SOURCE
+    )
     broker.settle()
     (dispatch,) = broker.dispatches().values()
     frame = m.FrameToSite(2, "npaci-1", 1, [dispatch])
@@ -83,7 +86,9 @@ def test_every_visit_is_one_that_a_site_takes(broker: AgentBroker) -> None:
 
 def test_where_the_slots_are_given_the_agent_stays_at_home(broker: AgentBroker) -> None:
     spec = Spec(asked("here/one + there/one"), wants=WANTS, agent="mine", script=SCRIPT)
-    rid = broker.coordinator.calls.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    rid = broker.coordinator.calls.submit(
+        ANN, "the-key-of-it", "digest", spec, 1, broker.now, source=SOURCE
+    )
     broker.settle()
     assert {type(each).__name__ for _, each in broker.sent()} == {"Visit"}
     broker.visited(rid)
@@ -133,9 +138,8 @@ def test_sites_that_are_near_share_a_visit(broker: AgentBroker) -> None:
     assert to == "here"
     (stop,) = dispatch.near
     assert (stop.site, stop.asks[0].resource) == ("there", "there/one")
-    broker.report(
-        rid, says("here", held("here/one", 0)), says("there", held("there/one", 0, term=1))
-    )
+    there = broker.sealed(rid, says("there", held("there/one", 0, term=1)))
+    broker.report(rid, says("here", held("here/one", 0)), there)
     assert broker.case(rid).phase == "preparing"
 
 
@@ -722,7 +726,7 @@ def test_a_word_to_the_agent_does_not_tell_of_a_hold_before_it_is_written(
 
 
 def test_a_draining_broker_finishes_its_rounds(broker: AgentBroker, rid: str) -> None:
-    broker.coordinator.calls.draining = True
+    broker.coordinator.calls.drained_until_s = DRAINED
     broker.report(rid, says("here", held("here/one", 0)))
     broker.report(rid, says("there", held("there/one", 0, term=1)))
     broker.voted(rid)
@@ -782,7 +786,9 @@ def test_an_agent_that_must_run_is_not_done_without_where_there_is_nothing_to_ch
 ) -> None:
     request = replace(asked("here/one + there/one"), agent="mine", agent_must_run=True)
     spec = Spec(request, wants=WANTS, agent="mine", script=SCRIPT)
-    broker.coordinator.calls.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    broker.coordinator.calls.submit(
+        ANN, "the-key-of-it", "digest", spec, 1, broker.now, source=SOURCE
+    )
     broker.settle()
     assert broker.answers[1].state == "failed"
     assert not [each for _, each in broker.sent() if isinstance(each, m.Visit | m.Dispatch)]

@@ -11,7 +11,7 @@ from tests.protocol_broker import WANTS, Broker
 from kalends.broker.coordination.fault_containment import ASIDE_MAX
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.transaction import Transaction
-from kalends.broker.register import request_reads, request_rows, request_writes
+from kalends.broker.register.sqlite import request_reads, request_rows, request_writes
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Unavailable
 

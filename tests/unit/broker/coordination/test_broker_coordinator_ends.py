@@ -15,8 +15,8 @@ from kalends.broker.coordination.record.decision_record import Record, Spec
 from kalends.broker.coordination.trust.credentials import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
-from kalends.broker.register import request_reads, request_writes
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite import request_rows, request_writes
+from kalends.broker.register.sqlite.broker_store import SCHEMA
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
 from kalends.core import limits
@@ -95,8 +95,8 @@ class Rig:
         self.coordinator.receive("sdsc", done, NOW)
 
     def row(self, rid: str) -> Record:
-        record = request_reads.read(self.connection, rid)
-        assert record is not None
+        record = request_rows.row(self.connection, rid)
+        assert isinstance(record, r.Record)
         return record
 
 

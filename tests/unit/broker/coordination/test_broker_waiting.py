@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
 from kalends.broker.coordination.voting.prepare_phase import VOTE_MS_MAX
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience
+from kalends.contract.costs import Pays
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
@@ -421,6 +423,19 @@ def test_where_all_is_locked_it_stands_on_the_lists_of_all_sites(broker: Broker)
     assert (waiting.listed, waiting.awaited, waiting.until) == (True, ("there/one",), START + 540)
 
 
+def test_it_stands_on_a_list_for_the_time_in_its_own_windows_alone(broker: Broker) -> None:
+    first, second = (
+        f"between {datetime.fromtimestamp(START + at, UTC):%Y-%m-%dT%H:%M:%S}Z "
+        f"{datetime.fromtimestamp(START + at + 120, UTC):%Y-%m-%dT%H:%M:%S}Z"
+        for at in (60, 400)
+    )
+    broker.ask(f"here/one + there/one {first} {second}", patience="taken")
+    show(broker, {"here": ALL_DAY, "there": ()})
+    wishes = {to: wish for to, wish in of_kind(broker, m.Await) if isinstance(wish, m.Await)}
+    asked = {to: [(w.start - START, w.end - START) for w in wishes[to].wants] for to in wishes}
+    assert asked == {"here": [(0, 600)], "there": [(60, 180), (400, 520)]}
+
+
 def test_without_that_patience_it_fails(broker: Broker) -> None:
     broker.ask(BOTH)
     show(broker, {"here": ALL_DAY, "there": ()})
@@ -521,6 +536,22 @@ def test_an_offer_is_looked_into_though_what_it_names_is_only_the_last_piece_of_
     piece = m.Freed(resource="there/one", start=START + 20, end=START + 30)
     broker.receive("there", m.Awaited(rid=rid, att=1, offered=(piece,), news=next(NEWS)))
     assert broker.case(rid).phase == "looking"
+
+
+def test_who_waits_says_who_pays_and_hears_once_of_room_that_is_too_dear(broker: Broker) -> None:
+    rid = broker.ask(BOTH, patience="taken")
+    show(broker, {"here": ALL_DAY, "there": ()})
+    assert {each.pays for _, each in of_kind(broker, m.Await)} == {Pays()}
+    for site in SITES:
+        broker.receive(site, awaited(rid, site))
+    dear = Refusal(
+        where="there/one", code=RefusalCode.PRICE, detail="it costs 75.00, you allow 36.00"
+    )
+    for _ in range(2):
+        broker.receive("there", m.Awaited(rid=rid, att=1, dear=dear))
+    assert broker.case(rid).phase == "waiting"
+    assert broker.events.count("passed-over") == 1
+    assert dear in broker.case(rid).tries.refusals
 
 
 def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown(broker: Broker) -> None:

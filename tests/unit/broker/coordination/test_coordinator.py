@@ -10,6 +10,7 @@ from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_regist
 from tests.protocol_support import BOB, COORDS, T0, secret_of
 
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.user_calls import DRAINED
 from kalends.broker.coordination.voting.negotiation import ROUNDS_MAX
 from kalends.broker.coordination.voting.prepare_phase import ON_THE_WAY_MS, VOTE_MS_MAX
 from kalends.calendars import unknown_resource
@@ -489,9 +490,26 @@ def test_open_requests_of_a_user_are_limited_and_a_draining_broker_takes_none() 
     broker.visited(rid)
     broker.done(rid)
     broker.submit(4, key="a-third-key")
-    broker.coordinator.calls.draining = True
-    with pytest.raises(Unavailable):
+    calls = broker.coordinator.calls
+    for until_s in (DRAINED, broker.now.wall_s + 60):
+        calls.drained_until_s = until_s
+        with pytest.raises(Unavailable, match="accepts no new requests"):
+            broker.submit(5, key="a-fourth-key")
+    calls.drained_until_s = broker.now.wall_s
+    with pytest.raises(LimitExceeded):
         broker.submit(5, key="a-fourth-key")
+
+
+def test_the_open_requests_of_a_user_at_other_replicas_count_too() -> None:
+    broker = Broker(open_per_user_max=2)
+    broker.coordinator.calls.open_elsewhere = {"ann": 2}
+    with pytest.raises(LimitExceeded):
+        broker.submit()
+    broker.submit(2, user=BOB)
+    broker.coordinator.calls.open_elsewhere = {"ann": 1}
+    broker.submit(3)
+    with pytest.raises(LimitExceeded):
+        broker.submit(4, key="another-key")
 
 
 def test_two_replicas_with_one_key_make_one_request(register: Connection) -> None:
@@ -555,6 +573,15 @@ def test_a_replica_that_was_taken_over_finds_out_before_it_asks_again(register: 
     heir.adopt(rid)
     gone.advance(1_000)
     assert not gone.coordinator.cases
+
+
+def test_a_row_that_was_read_before_a_take_over_does_not_end_it(register: Connection) -> None:
+    gone, heir = Broker(register), Broker(register, name="b")
+    rid = gone.submit()
+    read_before = gone.row(rid)
+    heir.adopt(rid)
+    heir.coordinator.table.notice(read_before)
+    assert heir.case(rid).record.att == 2
 
 
 def test_only_one_of_two_heirs_takes_over(register: Connection) -> None:

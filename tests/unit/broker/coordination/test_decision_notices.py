@@ -9,6 +9,7 @@ import pytest
 from kalends.broker.coordination.record import decision_notices as notices
 from kalends.broker.coordination.record.decision_record import (
     JobFacts,
+    OwnerFacts,
     Placement,
     Record,
     Spec,
@@ -86,6 +87,15 @@ def test_what_was_waited_for_on_lists_is_told_when_it_comes_or_does_not() -> Non
     assert notices.on_close(listed, NOW, released=True) == (), "its user has given it up"
     assert notices.on_hold(record(), NOW) == ()
     assert notices.on_close(record(), NOW, released=False) == (), "its caller is there"
+
+
+def test_a_hand_over_is_told_to_its_giver_and_after_an_approval_to_the_new_holder_too() -> None:
+    spec = Spec(REQUEST, "sdsc/sp2", heir_of="bob")
+    (taken,) = notices.on_commit(record(spec=spec), NOW)
+    assert (taken.occasion, taken.user, taken.by) == ("taken", "bob", "ann")
+    waited = record(spec=spec, listed=True, owners=OwnerFacts(asked_at=1))
+    told = notices.on_commit(waited, NOW)
+    assert [(each.occasion, each.user) for each in told] == [("taken", "bob"), ("approved", "ann")]
 
 
 def test_a_recall_is_told_with_its_end() -> None:

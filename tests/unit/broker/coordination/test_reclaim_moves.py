@@ -10,10 +10,12 @@ from tests.protocol_support import rid as number_to_rid
 from tests.reclaim_world import HOUR, ReclaimWorld
 
 from kalends.broker.coordination.owners.owner_reclaims import TRIES_MAX
-from kalends.broker.coordination.record.decision_record import decode_record
+from kalends.broker.coordination.record.decision_record import Record, decode_record
+from kalends.broker.register.sqlite import request_reads
 from kalends.calendars import Limit, Limits
 from kalends.contract import messages as m
 from kalends.contract import owner_calls
+from kalends.contract.costs import Pays
 from kalends.core.errors import InvalidInput, KeyReused, NotFound, RefusalCode
 from kalends.core.principals import Principal
 
@@ -276,6 +278,21 @@ def wait_at_there(world: ReclaimWorld, stamp: int) -> None:
     (place,) = there.answers(line, "other")
     assert isinstance(place, m.Visited)
     assert place.ahead >= 0
+
+
+def test_sites_hear_that_it_ends_or_moves_for_an_owner_and_that_nobody_pays_more() -> None:
+    moved, cancelled = ReclaimWorld(), ReclaimWorld()
+    rid = moved.book(BOTH, at=4)
+    moved.reclaim("here/one", 4, 5)
+    rows = [each for each in request_reads.every(moved.broker.register) if isinstance(each, Record)]
+    (change,) = [each for each in rows if each.replaces == rid]
+    for site in ("here", "there"):
+        assert change.pays(site) == Pays(at_most=0, reclaimed=True)
+    rid = cancelled.book(BOTH, window_h=(4, 6))
+    cancelled.reclaim("here/one", 4, 6)
+    assert cancelled.broker.row(rid).reclaimed
+    rid = cancelled.book(BOTH, at=8)
+    assert cancelled.broker.row(rid).pays("there") is None
 
 
 def test_room_that_others_wait_for_is_taken_only_when_there_is_no_other() -> None:

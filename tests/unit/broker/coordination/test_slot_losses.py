@@ -11,8 +11,9 @@ from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN
 
 from kalends.broker.coordination.record.views import view_of
-from kalends.broker.register import notice_table
-from kalends.broker.register.request_writes import NOTICES_MAX
+from kalends.broker.register.decisions.starts import NOTICES_MAX
+from kalends.broker.register.sqlite.request_writes import carry_out
+from kalends.broker.register.writes import KeepAddress, NoticeAddress
 from kalends.cli.requests.request_texts import request_lines
 from kalends.contract import messages as m
 from kalends.contract.calls import UnitsOut
@@ -25,8 +26,8 @@ UTC = ZoneInfo("UTC")
 def one() -> Broker:
     """A broker whose user is sent notices."""
     register = new_register()
-    address = notice_table.NoticeAddress(ANN.user, "ann@example.org", "UTC", 0)
-    notice_table.keep_address(register, notice_table.KeepAddress(address, 3))
+    address = NoticeAddress(ANN.user, "ann@example.org", "UTC", 0)
+    carry_out(register, [KeepAddress(address, 3)])
     return Broker(register)
 
 

@@ -27,7 +27,7 @@ from kalends.broker.coordination.record.views import view_of
 from kalends.broker.coordination.trust.answer_checks import CLOCKS_DIFFER_S
 from kalends.broker.jobs.parts import job_ends
 from kalends.broker.jobs.parts.job_ends import JobEnds
-from kalends.broker.register import job_starts, request_writes
+from kalends.broker.register.sqlite import job_reads, request_writes
 from kalends.contract import messages as m
 from kalends.contract.calls import PlacedEnd
 from kalends.core.identifiers import minted_ms
@@ -244,9 +244,9 @@ def test_a_start_of_the_broker_learns_from_what_is_written_down() -> None:
     rig, rid = run_at_b()
     rig.hear("b", ended(rid, ran_s=150))
     again = Rig()
-    again.jobs.ends.recall(job_starts.newest_ends(rig.connection, 10), 10)
+    again.jobs.ends.recall(job_reads.newest_ends(rig.connection, 10), 10)
     assert learned(again) == (0.25, 1)
-    assert job_starts.newest_ends(rig.connection, 0) == []
+    assert job_reads.newest_ends(rig.connection, 0) == []
 
 
 def with_ends(shares: Sequence[float]) -> tuple[Rig, list[str]]:
@@ -277,7 +277,7 @@ def test_what_a_site_that_starts_anew_tells_again_counts_once_however_few_ends_w
     ends.learned = rig.jobs.bids.candidates.learned = LearnedRuns()
     again = JobEnds(ends.ground, ends.learned, BidTally())
     rig.jobs.ends = again
-    again.recall(job_starts.newest_ends(rig.connection, 6), 6)
+    again.recall(job_reads.newest_ends(rig.connection, 6), 6)
     assert learned(rig) == (0.1, 6)
     assert tell_again(rig, rids[:12]) == ["b"] * 12
     assert learned(rig) == (0.1, 6), "the old ones are known, or too old"
@@ -298,7 +298,7 @@ def test_each_replica_learns_of_each_end_once_whoever_has_written_it_down() -> N
     other = Rig()
     other.connection = rig.connection
     other.ms = rig.ms
-    other.jobs.ends.recall(job_starts.newest_ends(rig.connection, 1), 1)
+    other.jobs.ends.recall(job_reads.newest_ends(rig.connection, 1), 1)
     rid = rig.submit(key="another-key")
     for site, in_s in (("a", 600), ("c", 500), ("b", 0)):
         rig.hear(site, bid(rid, offer(site, 4_000 + in_s)))
@@ -314,7 +314,7 @@ def test_each_replica_learns_of_each_end_once_whoever_has_written_it_down() -> N
 def test_rows_that_cannot_be_read_leave_room_for_others_that_a_start_learns_from() -> None:
     rig, rids = with_ends((0.5, 0.5, 0.5))
     rig.connection.execute("update request set body = x'00' where rid = ?", (rids[2],))
-    assert [each.rid for each in job_starts.newest_ends(rig.connection, 2)] == rids[:2]
+    assert [each.rid for each in job_reads.newest_ends(rig.connection, 2)] == rids[:2]
 
 
 # What is compared

@@ -13,7 +13,7 @@ from tests.unit.broker.jobs.test_solicitation import (
 
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.jobs.parts.places_elsewhere import GAIN_S, SILENT, submit_elsewhere
-from kalends.broker.register import job_starts
+from kalends.broker.register.sqlite import job_reads
 from kalends.contract import messages as m
 
 IN_S = 1_000
@@ -48,10 +48,10 @@ def back(rig: Rig, record: Record, in_s: int) -> str:
 
 def test_only_jobs_that_left_the_site_because_it_was_silent_and_still_wait_are_found() -> None:
     rig, record = moved_to_c()
-    found = job_starts.left(rig.connection, "b", SILENT, 10)
+    found = job_reads.left(rig.connection, "b", SILENT, 10)
     assert [each.rid for each in found] == [record.rid]
-    assert job_starts.left(rig.connection, "a", SILENT, 10) == []
-    assert job_starts.left(rig.connection, "b", "its site is drained", 10) == []
+    assert job_reads.left(rig.connection, "a", SILENT, 10) == []
+    assert job_reads.left(rig.connection, "b", "its site is drained", 10) == []
 
 
 def test_a_job_goes_back_where_it_starts_sooner() -> None:
@@ -61,11 +61,11 @@ def test_a_job_goes_back_where_it_starts_sooner() -> None:
     placed = rig.row(new).job.placed
     assert placed is not None
     assert placed.machine == "b/m"
-    assert job_starts.left(rig.connection, "b", SILENT, 10) == []
+    assert job_reads.left(rig.connection, "b", SILENT, 10) == []
 
 
 def test_a_job_keeps_the_better_place_and_its_user_hears_nothing_of_it() -> None:
     rig, record = moved_to_c()
     new = back(rig, record, IN_S - GAIN_S + 1)
     assert (rig.row(record.rid).state, rig.row(new).state) == ("commit", "closed")
-    assert job_starts.left(rig.connection, "b", SILENT, 10), "it is asked for at the next return"
+    assert job_reads.left(rig.connection, "b", SILENT, 10), "it is asked for at the next return"

@@ -32,8 +32,9 @@ from kalends.broker.jobs.parts.solicitation import BID_MS_MAX, DECISION_MS
 from kalends.broker.jobs.parts.user_pick import PICK_MS_MAX
 from kalends.broker.jobs.parts.wing import JobParts
 from kalends.broker.planning.directory import Directory
-from kalends.broker.register import job_starts, lives, request_reads, request_writes
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite import job_reads, request_rows, request_writes
+from kalends.broker.register.sqlite.broker_store import SCHEMA
+from kalends.broker.register.writes import MadeGood, PutBack
 from kalends.client.inputs.machine_requirements import attributes_in, preferences_in
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
@@ -48,6 +49,7 @@ from kalends.core.limits import JOB_ENVIRONMENT_MAX
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
+from kalends.core.transport import JobData, Rates
 from kalends.federation.offered_places import decided_within_s
 from kalends.serving.auth.callers import Caller
 
@@ -65,6 +67,7 @@ class Rig:
         machines: Mapping[str, int] | None = None,
         away: Collection[str] = (),
         directory: Directory | None = None,
+        rates: Rates | None = None,
     ) -> None:
         """`away` are sites that were not there since the broker has started."""
         self.directory = directory or Directory({site: f"http://{site}" for site in SITES})
@@ -80,7 +83,7 @@ class Rig:
             LogicalClock(),
             new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
             jitter=lambda: 0.0,
-            wings=(partial(JobParts, lost=lambda now: self.lost),),
+            wings=(partial(JobParts, lost=lambda now: self.lost, rates=rates),),
         )
         self.jobs = self.coordinator.wing(JobParts)
         self.lost: list[str] = []
@@ -136,7 +139,7 @@ class Rig:
         self, on: str = "", end_by: int = 0, prefer: Mapping[str, str] = MappingProxyType({}),
         homes: tuple[str, ...] = (), implementations: tuple[Implementation, ...] = (),
         pick: str = "", redundant: bool = False, at_most_once: bool = False, by_limits: bool = False,
-        key: str = "the-key", rerun: bool = False,
+        key: str = "the-key", rerun: bool = False, rank: str = "", data: tuple[JobData, ...] = (),
     ) -> str:  # fmt: skip
         attributes = parse_alternatives(f"{{{on}}}")[0].terms[0].attributes if on else ()
         term = Term(attributes=attributes, units=JOB.nodes)
@@ -149,7 +152,7 @@ class Rig:
             what=Placement(
                 job=structs.replace(JOB, at_most_once=redundant or at_most_once, rerun=rerun),
                 redundant=redundant, prefer=preferences_in(prefer), homes=homes,
-                implementations=implementations, pick=pick, by_limits=by_limits,
+                implementations=implementations, pick=pick, rank=rank, data=data, by_limits=by_limits,
             ),
         )  # fmt: skip
         rid = self.coordinator.calls.submit(ANN, key, "digest", spec, 1, self.now)
@@ -166,8 +169,8 @@ class Rig:
         return self.settle()
 
     def row(self, rid: str) -> Record:
-        record = request_reads.read(self.connection, rid)
-        assert record is not None
+        record = request_rows.row(self.connection, rid)
+        assert isinstance(record, Record)
         return record
 
 
@@ -219,6 +222,72 @@ def test_the_best_is_prepared_the_second_best_kept_and_all_others_are_released()
     assert placed is not None
     assert (record.state, placed.machine, placed.number) == ("commit", "b/m", 3)
     assert rig.answers[1].placed == placed
+
+
+def test_the_story_tells_the_price_the_load_and_that_nodes_are_shared() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.hear("a", bid(rid, structs.replace(offer("a", 300), price=1_200.5, load=80, shared=True)))
+    rig.hear("b", bid(rid, offer("b", 100)))
+    rig.hear("c", bid(rid, structs.replace(offer("c", 200), load=5)))
+    rig.hear("b", voted(rid))
+    (words,) = [each for each in rig.told if "have bid" in each]
+    assert "b/m starts by" in words
+    assert "c/m (5% busy) ends 1m40s later" in words
+    assert "a/m (at most 1,200.50 credits, 80% busy, shared nodes) ends 3m20s later" in words
+
+
+def test_the_transport_of_its_input_is_part_of_the_end_by_which_bids_are_compared() -> None:
+    rig = Rig(rates=Rates([(("a", "b"), 100.0), (("a", "c"), 10.0)]))
+    rid = rig.submit(data=(JobData(site="a", size_mb=10_000),))
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("b", bid(rid, offer("b", 150)))
+    rig.hear("c", bid(rid, offer("c", 100)))
+    rig.hear("b", voted(rid))
+    placed = rig.row(rid).job.placed
+    assert placed is not None
+    assert placed.machine == "b/m"
+    (words,) = [each for each in rig.told if "have bid" in each]
+    assert "b/m (1m40s of transport) starts by" in words
+    assert "a/m ends 50s later" in words
+    assert "c/m (16m40s of transport) ends 14m10s later" in words
+
+
+def test_a_site_that_has_the_input_is_a_home() -> None:
+    rig = Rig(machines=dict.fromkeys(SITES, 8))
+    for _ in range(8):
+        rig.jobs.bids.experience.bid("a", 10, 90_000, rig.now)
+    rig.submit(data=(JobData(site="a", size_mb=0),))
+    assert "a" in [site for site, _ in of_kind(rig.sent, m.Solicit)]
+
+
+def test_who_has_lost_hears_what_has_won_and_by_how_much() -> None:
+    rig, rid = bidding()
+    ((_, first),) = of_kind(rig.sent, m.Release)
+    ((_, second),) = of_kind(rig.hear("b", voted(rid)), m.Release)
+    assert isinstance(first, m.Release)
+    assert isinstance(second, m.Release)
+    assert first.won == m.Won(site="b", start=T0 + 100, runs_s=600, behind_s=200)
+    assert second.won == m.Won(site="b", start=T0 + 100, runs_s=600, behind_s=100)
+
+
+def test_of_a_winner_that_discloses_nothing_nothing_is_told(rig: Rig) -> None:
+    rid = rig.submit()
+    rig.hear("a", bid(rid, offer("a", 300)))
+    rig.hear("c", bid(rid, offer("c", 200)))
+    sent = rig.hear("b", bid(rid, structs.replace(offer("b", 100), undisclosed=True)))
+    sent += rig.hear("b", voted(rid))
+    assert [message for _, message in of_kind(sent, m.Release) if message.won] == []  # type: ignore[attr-defined]
+
+
+def test_the_second_best_hears_nothing_of_a_winner_that_has_refused() -> None:
+    rig, rid = bidding()
+    sent = rig.hear("b", voted(rid, "no"))
+    assert not of_kind(sent, m.Release)
+    sent = rig.hear(
+        "c", bid(rid, att=2, refusals=(Refusal(where="c", code=RefusalCode.HELD, detail="-"),))
+    )
+    assert [message.won for _, message in of_kind(sent, m.Release)] in ([], [None])  # type: ignore[attr-defined]
 
 
 def test_what_sites_have_answered_is_counted() -> None:
@@ -493,9 +562,64 @@ def test_a_limit_of_one_user_keeps_no_others_from_a_site() -> None:
         refusal = Refusal(where="a", code=code, detail="not now")
         rig.hear("a", bid(rid, refusals=(refusal,), att=rig.row(rid).att))
         assert rig.jobs.bids.experience.rests("a", rig.now) == (code != RefusalCode.HELD)
+
+
+def not_ready(rid: str, site: str, att: int = 1) -> m.Bid:
+    refusal = Refusal(where=site, code=RefusalCode.SITE_DOWN, detail="it has just started")
+    return bid(rid, refusals=(refusal,), att=att)
+
+
+def test_a_job_waits_for_a_site_that_is_not_ready_yet_and_asks_it_again() -> None:
+    rig = Rig({"a": 8})
+    rid = rig.submit()
+    rig.hear("a", not_ready(rid, "a"))
+    asked_again: list[int] = []
+    for second in range(1, 20):
+        if of_kind(rig.pass_time(1_000), m.Solicit):
+            asked_again.append(second)
+            assert not of_kind(rig.hear("a", not_ready(rid, "a")), m.Solicit)
+    assert asked_again == [1, 3, 7, 15]
+    assert rig.row(rid).att == 1
+    rig.hear("a", bid(rid, offer("a", 100)))
+    rig.hear("a", voted(rid))
+    assert rig.answers[1].state == "reserved"
+    assert dict(rig.jobs.bids.tally.of("a").refused) == {"site-down": 1}
+
+
+def test_a_site_that_never_gets_ready_is_waited_for_as_long_as_a_booking_waits() -> None:
+    rig = Rig({"a": 8})
+    rid = rig.submit()
+    rig.hear("a", not_ready(rid, "a"))
+    for _ in range(58):
+        rig.pass_time(1_000)
+    assert 1 not in rig.answers
+    for _ in range(4):
+        rig.pass_time(1_000)
     problem = rig.answers[1].problem
     assert problem is not None
-    assert problem.code == "unavailable", "it would say so again at once"
+    assert problem.code == "unavailable"
+    assert [each.detail for each in problem.refusals] == ["it has just started"]
+
+
+def test_no_job_waits_for_a_site_that_is_not_ready_while_others_bid_or_may_yet() -> None:
+    rig = Rig()
+    rid = rig.submit()
+    rig.hear("a", not_ready(rid, "a"))
+    rig.hear("c", bid(rid, offer("c", 200)))
+    sent = rig.hear("b", bid(rid, offer("b", 300)))
+    assert [site for site, _ in of_kind(sent, m.Prepare)] == ["c"]
+
+
+def test_a_site_that_is_back_is_asked_while_another_is_not_ready() -> None:
+    rig = Rig(away=("b", "c"))
+    rid = rig.submit()
+    rig.hear("a", not_ready(rid, "a"))
+    asked = [site for site, _ in of_kind(rig.greet("b"), m.Solicit)]
+    assert "b" in asked
+    rig.hear("b", bid(rid, offer("b", 100)))
+    rig.pass_time(BID_MS_MAX)
+    rig.hear("b", voted(rid))
+    assert rig.answers[1].state == "reserved"
 
 
 def test_a_machine_that_grants_more_nodes_than_were_asked_for_may_win() -> None:
@@ -593,6 +717,41 @@ SMALL = Implementation(
 def offer_for(site: str, in_s: int, limit_s: int, nodes: int) -> m.PlaceOffer:
     made = offer(site, in_s)
     return structs.replace(made, end=made.start + limit_s, nodes=nodes)
+
+
+MANY = Implementation(name="many", sizes=(1, 2, 8), limits_s=(900, 500, 200), command=("many",))
+
+
+def test_a_site_may_offer_another_way_to_run_the_job_and_that_is_the_job_then(rig: Rig) -> None:
+    rank = "def rank(schedules, machine):\n    return 1\n"
+    rid = rig.submit(implementations=(MANY,), rank=rank)
+    ((_, asked),) = [each for each in of_kind(rig.sent, m.Solicit) if each[0] == "a"]
+    assert isinstance(asked, m.Solicit)
+    assert (asked.rank, asked.implementations) == (rank, (MANY,))
+    assert [(each.nodes, each.limit_s) for each in asked.ways["a/m"]] == [
+        (8, 200),
+        (2, 500),
+        (1, 900),
+    ]
+    rig.hear("a", bid(rid, structs.replace(offer_for("a", 100, 500, 2), way=1, chosen_by="rank")))
+    rig.hear("b", bid(rid, structs.replace(offer_for("b", 900, 200, 8), rank_fault="it\nfailed")))
+    rig.hear("c", bid(rid, structs.replace(offer_for("c", 900, 200, 8), way=2)))
+    rig.hear("a", voted(rid))
+    record = rig.row(rid)
+    assert record.job.placed is not None
+    assert record.job.placed.machine == "a/m"
+    assert record.wants[0].end - record.wants[0].start == 500
+    (words,) = [each for each in rig.told if "have bid" in each]
+    assert "a/m with many on 2 nodes (by your rank) starts by" in words
+    assert "b/m with many on 8 nodes (your rank failed there, and was ignored: it failed)" in words
+    assert "c/m" not in words, "it offers what it was not asked for"
+
+
+def test_where_a_job_runs_in_one_way_only_no_site_is_told_of_ways(rig: Rig) -> None:
+    rig.submit(implementations=(SMALL,))
+    for _, asked in of_kind(rig.sent, m.Solicit):
+        assert isinstance(asked, m.Solicit)
+        assert (asked.ways, asked.implementations, asked.rank) == ({}, (), "")
 
 
 def test_each_machine_is_asked_for_the_implementation_that_ends_first_there(rig: Rig) -> None:
@@ -899,21 +1058,20 @@ def test_a_register_that_was_put_back_gives_no_other_place_to_a_job_that_may_hav
     rig.connection.backup(copy)
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
     rig.connection = copy
-    lives.put_back(copy)
     lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
-    lives.made_good(copy, (), lost)
+    request_writes.carry_out(copy, [PutBack(), MadeGood((), lost)])
     with pytest.raises(Conflict, match="restored from a backup"):
         check_may_leave(rig.row(rid))
-    assert job_starts.stranded(copy, ["b"], (), 10) == []
+    assert job_reads.stranded(copy, ["b"], (), 10) == []
     assert verdicts(start_ask(rig, rid, "b")) == [("asker", "start", "")]
 
 
 def test_jobs_of_a_lost_site_that_fit_nowhere_else_are_not_in_the_way_of_others() -> None:
     rig, rid = placed_at_b()
-    ((record, number),) = job_starts.stranded(rig.connection, ["b"], (), 1)
+    ((record, number),) = job_reads.stranded(rig.connection, ["b"], (), 1)
     assert (record.rid, number) == (rid, 1)
-    assert job_starts.stranded(rig.connection, ["b"], {rid}, 1) == []
-    assert job_starts.stranded(rig.connection, ["a", "c"], (), 1) == []
+    assert job_reads.stranded(rig.connection, ["b"], {rid}, 1) == []
+    assert job_reads.stranded(rig.connection, ["a", "c"], (), 1) == []
 
 
 @pytest.mark.parametrize("moved", [True, False])

@@ -17,9 +17,7 @@ T0 = 1_800_000_000
 JOB = JobRequest(machine="", limit_s=600, command=("true",), implementation="wide")
 RANKED = [
     OfferedPlace("a", "a/m", 2, T0, T0, T0, 600.0, True),
-    OfferedPlace(
-        "b", "b/m", 4, 0, T0 + 50, T0 + 90, 150.0, False, preference_s=30.0, limit_s=600.0
-    ),
+    OfferedPlace("b", "b/m", 4, 0, T0 + 50, T0 + 90, 150.0, False, 6.5, 30.0, 600.0, 80, True),
     OfferedPlace("c", "c/m", 8, T0 + 99, T0 + 99, T0 + 99, 600.0, True),
 ]
 JOBS = {each.resource: JOB for each in RANKED}
@@ -49,6 +47,7 @@ def test_a_script_sees_all_that_sites_have_offered() -> None:
     assert outcome.answer[1] == {
         "machine": "b/m", "site": "b", "through": ["hall", "west"], "nodes": 4, "start_by": None,
         "late_start": T0 + 90, "runs": 600.0, "expected": 150.0, "implementation": "wide", "preference": 30.0,
+        "price": 6.5, "transport": 0.0, "load": 80, "shared": True,
     }  # fmt: skip
 
 

@@ -7,11 +7,12 @@ import pytest
 
 from kalends.broker.planning.explanations import explain
 from kalends.broker.planning.planner import candidates, executable, fixed_start, fixed_wants, plan
+from kalends.broker.planning.search_budget import TooMuchWork
 from kalends.broker.planning.sweep import BEATS_MAX
 from kalends.contract.messages import Want
 from kalends.core.errors import InvalidInput, RefusalCode
-from kalends.core.language import parse_request
-from kalends.core.requests import Request, TimePreference
+from kalends.core.language import parse_alternatives, parse_request
+from kalends.core.requests import Alternative, Request, TimePreference
 from kalends.core.resources import AttributeValue, ResourceInfo
 
 T0 = 1_767_225_600
@@ -371,6 +372,82 @@ def test_what_leaves_a_choice_is_never_claimed_without_looking() -> None:
         asked("sdsc/sp2:64 | caltech/onyx @+1h", at=None), not_after=T0 + 2 * H
     )
     assert fixed_start(uneven) is None
+    assert fixed_wants(asked("sdsc/sp2 between 00:00 02:00", at=T0)) is not None
+
+
+def test_a_fixed_start_outside_of_its_windows_is_refused_or_at_least_never_claimed() -> None:
+    with pytest.raises(InvalidInput, match="column 10: no start puts the stage into its windows"):
+        asked("sdsc/sp2 between 08:00 12:00", at=T0)
+    (term,) = asked("sdsc/sp2 between 08:00 12:00").alternatives[0].terms
+    unchecked = msgspec.structs.replace(
+        asked("sdsc/sp2", at=T0), alternatives=(Alternative(terms=(term,)),)
+    )
+    assert fixed_wants(unchecked) is None
+    assert plan(unchecked, THREE_SITES, ALL_FREE) == []
+
+
+def test_one_resource_in_two_terms_keeps_the_window_of_each() -> None:
+    request = asked("sdsc/sp2 between 02:00 04:00 + sdsc/sp2 @3h between 06:00 08:00")
+    (made, *_) = plan(request, THREE_SITES, ALL_FREE)
+    assert [want.start for want in made.wants] == [T0 + 3 * H, T0 + 6 * H]
+
+
+def test_windows_without_an_end_of_the_request_are_looked_at_where_anything_is_free() -> None:
+    open_end = msgspec.structs.replace(
+        asked("{kind=sgi} between 20:00 22:00"), not_before=0, not_after=0
+    )
+    open_end.check()
+    free = {"lab/sgi1": [(T0 + 90 * DAY, T0 + 92 * DAY, 1)]}
+    found = plan(open_end, LAB, free, count=9)
+    evening = T0 + 90 * DAY + 20 * H
+    assert [each.start for each in found] == [
+        evening, evening + H, evening + DAY, evening + DAY + H,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "details"),
+    [
+        ("sdsc/sp2 between 08:00 12:00", ["sdsc/sp2 lies in your 08:00-12:00 (UTC)"]),
+        (
+            "(sdsc/sp2 between 08:00 12:00 + caltech/onyx) between 06:00 09:30 prefer 08:00 09:00 weight 1",
+            ["sdsc/sp2 lies in your 06:00-09:30 (UTC) and your 08:00-12:00 (UTC)"],
+        ),
+        (
+            "caltech/onyx between 13:00 14:00 + sdsc/sp2 @8h between 22:00 24:00",
+            [
+                "caltech/onyx + sdsc/sp2 @+8h lies in your 13:00-14:00 (UTC) and your 22:00-24:00 (UTC)"
+            ],
+        ),
+    ],
+)
+def test_if_only_the_users_own_windows_leave_no_start_they_are_named(
+    text: str, details: list[str]
+) -> None:
+    free = {
+        **ALL_FREE,
+        "sdsc/sp2": [(T0 + 12 * H, T0 + 20 * H + 1800, 64), (T0 + 21 * H, T0 + DAY, 64)],
+    }
+    request = msgspec.structs.replace(
+        asked("sdsc/sp2"), alternatives=parse_alternatives(text, "UTC")
+    )
+    found = explain(request, THREE_SITES, free)
+    assert [each.detail for each in found] == [f"no start of {detail}" for detail in details]
+    assert {each.code for each in found} == {RefusalCode.BUSY}
+
+
+def test_what_is_taken_at_every_time_is_not_put_down_to_windows() -> None:
+    (found,) = explain(
+        asked("sdsc/sp2 between 08:00 12:00"), THREE_SITES, {**ALL_FREE, "sdsc/sp2": []}
+    )
+    assert "at no time" in found.detail
+
+
+def test_more_days_of_windows_than_a_search_may_look_at_are_refused() -> None:
+    windows = " ".join(f"between 00:{n:02} 23:00" for n in range(60))
+    endless = msgspec.structs.replace(asked(f"sdsc/sp2 {windows}"), not_after=0)
+    with pytest.raises(TooMuchWork):
+        plan(endless, THREE_SITES, {"sdsc/sp2": [(T0, T0 + 9 * 366 * DAY, 64)]})
 
 
 @pytest.mark.parametrize(
@@ -380,6 +457,7 @@ def test_what_leaves_a_choice_is_never_claimed_without_looking() -> None:
         (asked("caltech/onyx + sdsc/sp2:2..4"), "alternatives[0].terms[1].units_max"),
         (asked("{kind=sgi, fast=true weight 1}"), "alternatives[0].terms[0].preferred"),
         (msgspec.structs.replace(asked("sdsc/sp2"), preferences=MORNING), "preferences"),
+        (asked("sdsc/sp2 between 08:00 12:00"), "alternatives[0].windows"),
     ],
 )
 def test_only_an_agent_cannot_choose_among_all_that_a_request_may_say(

@@ -28,6 +28,7 @@ class Poller(Broker):
         super().__init__()
         for site in MACHINES:
             self.directory.sites[site] = SiteEntry(site, f"http://{site}")
+            self.directory.peer_urls[site] = f"http://{site}"
             info = ResourceInfo(name=f"{site}/sgi", grain_s=60, attributes={"kind": "sgi"})
             self.receive(site, m.Hello(site=site, epoch=1, resources=(info,)))
         self.queries: dict[str, m.Query] = {}
@@ -287,6 +288,7 @@ class Regions(AgentBroker):
         super().__init__()
         for site in MACHINES:
             self.directory.sites[site] = SiteEntry(site, f"http://{site}")
+            self.directory.peer_urls[site] = f"http://{site}"
             near = tuple(each for each in MACHINES if each[:2] == site[:2] and each != site)
             info = ResourceInfo(name=f"{site}/sgi", attributes={"kind": "sgi"})
             hello = m.Hello(site=site, epoch=1, resources=(info,), near=near)

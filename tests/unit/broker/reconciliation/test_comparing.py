@@ -12,12 +12,13 @@ from kalends.broker.coordination.record.decision_record import Begin, Cancel, Re
 from kalends.broker.coordination.trust import warrants
 from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.comparison import Ours, compare
-from kalends.broker.reconciliation.reconciler import Reconciler
-from kalends.broker.register import request_reads, request_writes
-from kalends.broker.register.broker_store import KIND
+from kalends.broker.reconciliation.reconciler import ComparedRows, Reconciler
+from kalends.broker.register.sqlite import request_reads, request_rows, request_writes
+from kalends.broker.register.sqlite.broker_store import KIND
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.contract.calls import Event, LostReservation
+from kalends.contract.costs import Cost, PaidPiece, SlotCost
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
@@ -87,11 +88,17 @@ def test_what_the_site_forgot_is_locked_again_with_what_was_chosen_there() -> No
     assert list(relock.proofs) == ["there"]
 
 
+def test_a_promise_that_came_back_with_a_copy_is_told_that_it_has_ended() -> None:
+    (abort,) = found(kept("promised"), row("closed"))
+    assert isinstance(abort, m.Decide)
+    assert (abort.outcome, abort.att) == ("abort", 1)
+
+
 @pytest.mark.parametrize(
     ("here", "there"),
     [
         ("locked", "commit"), ("cancelled", "cancelled"), ("replaced", "replaced"),
-        ("promised", "open"), ("promised", "closed"), (None, "cancelled"), (None, "replaced"),
+        ("promised", "open"), (None, "cancelled"), (None, "replaced"),
         (None, "closed"), (None, "open"),
     ],
 )  # fmt: skip
@@ -117,10 +124,10 @@ def test_what_was_used_before_it_was_cancelled_is_locked_again_and_no_more() -> 
 
 
 def test_used_time_that_cannot_be_locked_again_is_let_go() -> None:
-    reconciler = Reconciler(lambda *page: [cancelled_after(300)], {}, (), lambda: REGISTER_SECRET)
+    reconciler = Reconciler({}, (), lambda: REGISTER_SECRET)
     reconciler.begin("here")
-    reconciler.receive("here", m.Compared(), 1)
-    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
+    reconciler.receive("here", m.Compared(), ComparedRows([cancelled_after(300)], {}), 1)
+    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), ComparedRows((), {}), 1)
     assert reconciler.take()[0][-1] == ("here", m.Settled())
     assert reconciler.reports["here"].lost == ()
 
@@ -187,12 +194,12 @@ def test_a_commit_that_the_register_forgot_is_written_down_and_told_again(
     if state is not None:
         request_writes.apply(connection, [Begin(row("open", wants=(), chosen={}))])
         connection.execute("update request set state = ?", (state,))
-    rows = [each for each in [request_reads.read(connection, RID)] if isinstance(each, Record)]
+    rows = [each for each in [request_rows.row(connection, RID)] if isinstance(each, Record)]
     (recover,) = found(kept("locked", att=3), *rows)
     assert isinstance(recover, Recover)
     (done,) = request_writes.apply(connection, [recover])
     assert done.won
-    recovered = request_reads.read(connection, RID)
+    recovered = request_rows.row(connection, RID)
     assert isinstance(recovered, Record)
     assert (recovered.state, recovered.att, recovered.done) == ("commit", 3, False)
     assert (recovered.user, recovered.chosen, recovered.wants) == ("ann", CHOSEN, (HERE,))
@@ -205,9 +212,45 @@ def test_a_commit_that_the_register_forgot_is_written_down_and_told_again(
         1,
     ).operations
     request_writes.apply(connection, [again])
-    whole = request_reads.read(connection, RID)
+    whole = request_rows.row(connection, RID)
     assert isinstance(whole, Record)
     assert whole.wants == (HERE, THERE)
+
+
+def cost_of(want: m.Want, rate: int = 10, **more: Any) -> Cost:
+    piece = PaidPiece(want.start, want.end, want.units, rate)
+    return Cost("user:ann", (SlotCost(want, (piece,)),), proof="p" * 32, **more)
+
+
+def test_a_commit_that_the_register_forgot_comes_back_with_what_the_site_has_charged() -> None:
+    (recover,) = found(kept("locked", cost=cost_of(HERE)))
+    assert recover.record.costs == {"here": cost_of(HERE)}
+    there = kept("locked", site="there", wants=(THERE,), cost=cost_of(THERE, 20))
+    page = m.Compared(kept=(there,))
+    (again,) = compare("there", page, [recover.record], OURS, 1).operations
+    assert isinstance(again, Recover)
+    assert again.record.costs == {"here": cost_of(HERE), "there": cost_of(THERE, 20)}
+    again.record.state, again.record.done = "commit", True
+    (relock,) = found(None, again.record)
+    assert relock.cost == cost_of(HERE)
+
+
+def test_a_cancel_that_the_register_forgot_comes_back_with_what_was_paid_back() -> None:
+    (recover,) = found(changed("cancelled", 1, cost=cost_of(HERE), refund=5))
+    assert (recover.record.costs, recover.record.refunds) == ({"here": cost_of(HERE)}, {"here": 5})
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        cost_of(THERE), cost_of(HERE, back=1), cost_of(replace(HERE, units=2)),
+        replace(cost_of(HERE), slots=cost_of(HERE).slots * 2),
+    ],
+)  # fmt: skip
+def test_a_cost_of_anything_but_the_slots_that_were_committed_is_left_out(lie: Cost) -> None:
+    (recover,) = found(kept("locked", cost=lie))
+    assert isinstance(recover, Recover)
+    assert recover.record.costs == {}
 
 
 FIRST_CHANGE = request_id(1_800_000_000_000, 2)
@@ -233,9 +276,9 @@ def put_back_and_shown(*of_site: m.Kept, state: str | None = "commit") -> dict[s
         for operation in found(here, *[each for each in rows if isinstance(each, Record)]):
             assert isinstance(operation, Recover)
             request_writes.apply(connection, [operation])
-    current = request_reads.current(connection, RID)
+    shown = request_reads.reservation(connection, RID)
     states = {each.rid: each.state for each in request_reads.every(connection)}
-    return states | {"shown": current.rid if current is not None else ""}
+    return states | {"shown": shown.current.rid if shown is not None else ""}
 
 
 @pytest.mark.parametrize("state", ["commit", None])
@@ -321,14 +364,14 @@ def test_a_reservation_that_the_register_knows_is_not_changed_by_what_a_site_say
     [m.Compared(after=RID), m.Compared(after="", until=""), m.Compared(after=RID, until=RID)],
 )
 def test_a_page_that_nobody_asked_for_is_let_go(page: m.Compared) -> None:
-    reconciler = Reconciler(lambda *asked: [], {}, (), lambda: REGISTER_SECRET)
+    reconciler = Reconciler({}, (), lambda: REGISTER_SECRET)
     reconciler.begin("here")
     later = request_id(1_800_000_000_000, 9)
-    reconciler.receive("here", m.Compared(until=later), 1)
+    reconciler.receive("here", m.Compared(until=later), ComparedRows((), {}), 1)
     assert [message for _, message in reconciler.take()[0]] == [
         m.Compare(), m.Compare(after=later),
     ]  # fmt: skip
-    reconciler.receive("here", page, 1)
+    reconciler.receive("here", page, ComparedRows((), {}), 1)
     assert (reconciler.take(), reconciler.running("here")) == (([], []), True)
 
 
@@ -345,11 +388,11 @@ def test_an_audit_tells_what_differs_and_mends_nothing(
     here: str | None, there: str | None, words: str
 ) -> None:
     page = m.Compared(kept=(kept(here),) if here else ())
-    audits = Audits(lambda *asked: [row(there)] if there else [], lambda: REGISTER_SECRET)
+    audits = Audits(lambda: REGISTER_SECRET)
     audits.begin("here")
     for _ in range(2):
         assert audits.take() == [("here", m.Compare())]
-        audits.receive("here", page, 1)
+        audits.receive("here", page, ComparedRows([row(there)] if there else [], {}), 1)
     assert (audits.take(), audits.running("here")) == ([], False)
     (difference,) = audits.differences["here"]
     assert words in difference
@@ -357,34 +400,34 @@ def test_an_audit_tells_what_differs_and_mends_nothing(
 
 def test_what_is_found_once_or_is_on_its_way_is_no_difference() -> None:
     rows = [row("commit")]
-    audits = Audits(lambda *asked: list(rows), lambda: REGISTER_SECRET)
+    audits = Audits(lambda: REGISTER_SECRET)
     audits.begin("here")
-    audits.receive("here", m.Compared(), 1)
-    audits.receive("here", m.Compared(kept=(kept("locked"),)), 1)
+    audits.receive("here", m.Compared(), ComparedRows(rows, {}), 1)
+    audits.receive("here", m.Compared(kept=(kept("locked"),)), ComparedRows(rows, {}), 1)
     assert audits.differences == {"here": ()}
     rows[0].done = False
     audits.begin("here")
-    audits.receive("here", m.Compared(), 1)
+    audits.receive("here", m.Compared(), ComparedRows(rows, {}), 1)
     assert audits.differences == {"here": ()}
 
 
 def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() -> None:
     rows = [row("commit"), row("cancelled", rid=request_id(1_800_000_000_000, 2))]
-    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciler = Reconciler({}, (), lambda: REGISTER_SECRET)
     reconciler.begin("here")
     assert reconciler.take() == ([("here", m.Compare())], [])
     ghost = kept("locked", rid=rows[1].rid)
-    reconciler.receive("here", m.Compared(kept=(ghost,)), 1)
+    reconciler.receive("here", m.Compared(kept=(ghost,)), ComparedRows(rows, {}), 1)
     (_, relock), (_, cancel) = sorted(reconciler.take()[0], key=lambda each: each[1].rid)  # type: ignore[attr-defined]
     assert isinstance(relock, m.Relock)
     assert isinstance(cancel, m.Cancel)
-    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
+    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), ComparedRows((), {}), 1)
     assert reconciler.running("here")
     assert reconciler.compared("here") == 2
     reconciler.beat()
     assert reconciler.take() == ([("here", m.Compare())], [])
-    reconciler.receive("here", m.Compared(), 1)
-    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
+    reconciler.receive("here", m.Compared(), ComparedRows(rows, {}), 1)
+    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), ComparedRows((), {}), 1)
     assert reconciler.take()[0][-1] == ("here", m.Settled())
     report = reconciler.reports["here"]
     assert (report.compared, report.cancelled, report.relocked) == (2, 1, 0)
@@ -395,7 +438,7 @@ def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() ->
 def test_a_comparison_ends_though_something_new_is_on_its_way_in_every_page() -> None:
     """A busy broker books all the time: what has come since then, the site has not forgotten."""
     rows: list[Record] = []
-    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciler = Reconciler({}, (), lambda: REGISTER_SECRET)
     reconciler.begin("here", again=True)
     passes = 0
     while reconciler.running("here") and passes < 10:
@@ -404,38 +447,44 @@ def test_a_comparison_ends_though_something_new_is_on_its_way_in_every_page() ->
         rows.append(row("commit", rid=rid, reservation=rid))
         # The page was made before this one was promised: it is there when it is asked for.
         there = tuple(kept("locked", rid=each.rid) for each in rows[:-1])
-        reconciler.receive("here", m.Compared(kept=there), 1)
-        reconciler.receive("here", m.Relocked(rid=rid), 1)
+        reconciler.receive("here", m.Compared(kept=there), ComparedRows(rows, {}), 1)
+        reconciler.receive("here", m.Relocked(rid=rid), ComparedRows((), {}), 1)
         reconciler.beat()
     assert passes == 3, "the third pass finds only what is newer than the first two"
     assert reconciler.take()[0][-1] == ("here", m.Settled())
 
 
-def test_what_the_first_passes_have_found_is_looked_at_until_it_is_settled() -> None:
-    rows = [row("commit")]
-    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+@pytest.mark.parametrize(
+    ("there", "then"),
+    [("commit", "locked"), ("cancelled", "cancelled"), ("replaced", "replaced")],
+)
+def test_what_the_first_passes_have_found_is_looked_at_until_it_is_settled(
+    there: str, then: str
+) -> None:
+    rows = [row(there)]
+    reconciler = Reconciler({}, (), lambda: REGISTER_SECRET)
     reconciler.begin("here")
     for _ in range(6):
-        reconciler.receive("here", m.Compared(kept=(kept("promised"),)), 1)
+        reconciler.receive("here", m.Compared(kept=(kept("promised"),)), ComparedRows(rows, {}), 1)
         assert reconciler.running("here"), "its promise is still to become a lock"
         reconciler.beat()
-    reconciler.receive("here", m.Compared(kept=(kept("locked"),)), 1)
+    reconciler.receive("here", m.Compared(kept=(kept(then),)), ComparedRows(rows, {}), 1)
     assert not reconciler.running("here")
 
 
 def test_a_site_that_has_forgotten_once_more_is_compared_from_the_beginning() -> None:
     first, second = (request_id(1_800_000_000_000, number) for number in (1, 2))
     rows = [row("commit", rid=first, reservation=first)]
-    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciler = Reconciler({}, (), lambda: REGISTER_SECRET)
     reconciler.begin("here", again=True)
     there = [kept("locked", rid=first)]
     for _ in range(2):
-        reconciler.receive("here", m.Compared(kept=tuple(there)), 1)
+        reconciler.receive("here", m.Compared(kept=tuple(there)), ComparedRows(rows, {}), 1)
         reconciler.beat()
     rows.append(row("commit", rid=second, reservation=second))
     reconciler.begin("here", again=True)
     for _ in range(2):
-        reconciler.receive("here", m.Compared(kept=tuple(there)), 1)
-        reconciler.receive("here", m.Relocked(rid=second), 1)
+        reconciler.receive("here", m.Compared(kept=tuple(there)), ComparedRows(rows, {}), 1)
+        reconciler.receive("here", m.Relocked(rid=second), ComparedRows((), {}), 1)
         assert reconciler.running("here")
         reconciler.beat()

@@ -12,15 +12,15 @@ from tests.simulation.disks import _memory
 from tests.unit.broker.reconciliation.test_comparing import row
 
 from kalends.broker.coordination.record.decision_record import (
-    Ask,
     Begin,
     Commit,
     Record,
     encode_record,
 )
 from kalends.broker.reconciliation.recognition import LISTEN_MS, Live, Recognition, mark_for
-from kalends.broker.register import lives, request_reads, request_writes
-from kalends.broker.register.broker_store import KIND
+from kalends.broker.register.sqlite import lives, request_reads, request_writes
+from kalends.broker.register.sqlite.broker_store import KIND
+from kalends.broker.register.writes import MadeGood, PutBack
 from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import LostRace
@@ -31,9 +31,9 @@ ONE, TWO = "1" * 32, "2" * 32
 RID = request_id(1_800_000_000_000, 1)
 
 
-def recognition(lives: dict[str, int], *, put_back: bool = False) -> Recognition:
+def recognition(*, put_back: bool = False, promoted: bool = False) -> Recognition:
     sites = ("here", "there")
-    return Recognition(SECRET, sites, lives.get, put_back=put_back, monotonic_ms=1_000)
+    return Recognition(SECRET, sites, put_back=put_back, promoted=promoted, monotonic_ms=1_000)
 
 
 def said(life: str, position: int, site: str = "here") -> m.Mark:
@@ -52,7 +52,7 @@ def said(life: str, position: int, site: str = "here") -> m.Mark:
 def test_a_register_that_was_told_further_than_it_knows_was_put_back(
     lives: dict[str, int], mark: tuple[str, int], includes: bool
 ) -> None:
-    assert recognition(lives).hear("here", [said(*mark)]) == includes
+    assert recognition().hear("here", [said(*mark)], lives) == includes
 
 
 @pytest.mark.parametrize(
@@ -63,22 +63,32 @@ def test_a_register_that_was_told_further_than_it_knows_was_put_back(
     ],
 )  # fmt: skip
 def test_no_site_can_say_that_a_register_was_put_back(mark: m.Mark) -> None:
-    assert recognition({ONE: 7}).hear("here", [mark])
+    assert recognition().hear("here", [mark], {ONE: 7})
 
 
 def test_nothing_is_certain_before_all_sites_have_come_or_were_waited_for() -> None:
-    one = recognition({ONE: 7})
-    one.hear("here", [])
+    one = recognition()
+    one.hear("here", [], {})
     assert not one.is_certain(1_001)
     assert one.is_certain(1_000 + LISTEN_MS)
-    one.hear("there", [])
+    one.hear("there", [], {})
+    assert one.is_certain(1_001)
+
+
+def test_after_a_failover_sites_are_waited_for_to_the_last_one() -> None:
+    one = recognition(promoted=True)
+    one.hear("here", [], {})
+    later_ms = 1_000 + LISTEN_MS
+    assert (one.has_listened(later_ms), one.is_certain(1 << 40)) == (True, False)
+    assert one.unheard() == ["there"]
+    one.hear("there", [], {})
     assert one.is_certain(1_001)
 
 
 def test_one_that_was_put_back_is_not_certain_before_it_is_compared_with_all() -> None:
-    one = recognition({ONE: 7}, put_back=True)
-    one.hear("here", [said(TWO, 9)])
-    one.hear("there", [])
+    one = recognition(put_back=True)
+    one.hear("here", [said(TWO, 9)], {ONE: 7})
+    one.hear("there", [], {})
     assert one.unsettled() == ["here", "there"]
     one.settle("here")
     assert (one.unsettled(), one.is_certain(1 << 40)) == (["there"], False)
@@ -97,10 +107,10 @@ def test_a_register_is_made_good_once_and_gives_up_what_was_open(database: Any) 
     request_writes.apply(database, [Begin(row("open", rid=RID)), Begin(committed)])
     request_writes.apply(database, [Commit(committed.rid, 1, "", encode_record(committed))])
     problem = LostRace("it was put back").to_problem()
-    assert lives.made_good(database, (), problem) is None
-    lives.put_back(database)
+    assert request_writes.carry_out(database, [MadeGood((), problem), PutBack()]) == [None, None]
     assert lives.is_put_back(database)
-    assert lives.made_good(database, (Live(TWO, 9),), problem) == 1
+    good = MadeGood((Live(TWO, 9),), problem)
+    assert request_writes.carry_out(database, [good]) == [1]
     assert not lives.is_put_back(database)
     assert lives.position_of(database, TWO) == 9
     found = {each.rid: each for each in request_reads.every(database) if isinstance(each, Record)}
@@ -108,14 +118,7 @@ def test_a_register_is_made_good_once_and_gives_up_what_was_open(database: Any) 
     assert found[RID].problem is not None
     assert found[RID].problem.detail == "it was put back"
     assert found[committed.rid].state == "commit"
-    assert lives.made_good(database, (), problem) is None
-
-
-def test_what_is_not_certain_leaves_no_tombstone(database: Any) -> None:
-    ask = Ask(RID, 1, "a secret of the site", "here", "here", proved=True, certain=False)
-    request_writes.apply(database, [ask])
-    request_writes.apply(database, [Begin(row("open", rid=RID))])
-    assert request_reads.read(database, RID) is not None
+    assert request_writes.carry_out(database, [good]) == [None]
 
 
 @given(st.lists(st.tuples(st.sampled_from([ONE, TWO]), st.integers(0, 9))))
@@ -123,7 +126,7 @@ def test_how_far_a_life_has_come_never_goes_back(told: list[tuple[str, int]]) ->
     connection = _memory()
     connection.executescript(KIND.schema)
     for life, position in told:
-        lives.live(connection, Live(life, position))
+        request_writes.carry_out(connection, [Live(life, position)])
     for life in (ONE, TWO):
         positions = [position for of, position in told if of == life]
         assert lives.position_of(connection, life) == (max(positions) if positions else None)

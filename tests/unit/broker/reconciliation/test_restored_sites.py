@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.protocol_support import (
+    BOB,
     COORDS,
     HERE,
     KEY,
@@ -254,7 +255,7 @@ def test_what_was_locked_again_can_be_proved_to_a_register_that_forgets_it_later
     page = site.answer(m.Compare())
     assert isinstance(page, m.Compared)
     (kept,) = [each for each in page.kept if each.rid == rid(2)]
-    assert warrants.proves_commit("", HERE, kept) == (committed.reservation, changes)
+    assert warrants.proves_commit("", HERE, kept) == (committed.reservation, changes, "key")
 
 
 def test_what_was_used_and_then_forgotten_counts_in_its_week_again() -> None:
@@ -280,6 +281,43 @@ def test_what_was_used_and_then_forgotten_counts_in_its_week_again() -> None:
     site.receive(m.Settled())
     site.advance(10_000)
     votes = [site.answer(vote(n, want("two", 120, 190 + more))) for n, more in ((3, 1), (4, 0))]
+    assert [each.vote for each in votes] == ["no", "yes"]  # type: ignore[attr-defined]  # Visited
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_what_was_used_and_then_replaced_counts_in_its_week_again(taken: bool) -> None:
+    """Also where the slot, free again, was given to another user from the grain that ran then."""
+    week = Limit("week", "user:ann", share=UsageShare(unit_s=150))
+    site = Site(owners_limits=(week,))
+    image = site.image()
+    lock(site, 2, TWO)
+    site.advance((TWO.start + 30) * 1_000 - site.now.wall_ms)
+    later = want("two", 200, 260)
+    forgotten = memory(site)
+    site.put_back(image)
+    assert welcome(site, forgotten)
+    first = Record(
+        rid=rid(2), user="ann", key="key", digest="", stamp=2, owner="", created_ms=1, spec=SPEC,
+        reservation=rid(2), state="replaced", done=True, chosen=chosen(7), wants=(TWO,),
+    )  # fmt: skip
+    change = replace(
+        first, rid=rid(5), state="commit", replaces=rid(2), changes=1, wants=(later,),
+        trail=(Event(number=1, at_ms=site.now.wall_ms, id=rid(2), kind="changed"),),
+    )  # fmt: skip
+    if taken:
+        assert site.answer(relock(1, want("two", 20, 60), principal=BOB)) == m.Relocked(rid=rid(1))
+    for _ in range(4):
+        page = site.answer(m.Compare())
+        assert isinstance(page, m.Compared)
+        page = replace(page, kept=tuple(each for each in page.kept if each.rid != rid(1)))
+        found = compare(HERE, page, [first, change], Ours("", {}, ()), 1, {rid(2): change})
+        for message in found.messages:
+            answer = site.answer(message)
+            assert not isinstance(answer, m.Relocked) or not answer.blockers
+    assert not found.messages
+    site.receive(m.Settled())
+    site.advance(10_000)
+    votes = [site.answer(vote(n, want("two", 300, 360 + more))) for n, more in ((3, 1), (4, 0))]
     assert [each.vote for each in votes] == ["no", "yes"]  # type: ignore[attr-defined]  # Visited
 
 

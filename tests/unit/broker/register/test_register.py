@@ -21,17 +21,13 @@ from kalends.broker.coordination.record.decision_record import (
     Spec,
     encode_record,
 )
-from kalends.broker.register import (
-    job_starts,
-    lives,
+from kalends.broker.register.sqlite import (
     request_reads,
     request_rows,
     request_writes,
 )
-from kalends.broker.register.broker_store import SCHEMA
+from kalends.broker.register.sqlite.broker_store import SCHEMA
 from kalends.contract.calls import PlacedEnd, PlacedJob
-from kalends.core.clock import ASTRAY_MS
-from kalends.core.errors import Problem
 from kalends.core.identifiers import request_id
 from kalends.core.jobs import JobRequest
 from kalends.core.requests import Alternative, Request, Term
@@ -338,7 +334,7 @@ class RegisterMachine(RuleBasedStateMachine):
     def tables_agree(self) -> None:
         for connection in self.replicas:
             for rid in RIDS:
-                assert request_reads.read(connection, rid) == self.twin.rows.get(rid)
+                assert request_rows.row(connection, rid) == self.twin.rows.get(rid)
             page = request_reads.page(connection, "", 10)
             assert page == [row for _, row in sorted(self.twin.rows.items()) if row is not None]
 
@@ -367,6 +363,10 @@ def test_a_request_without_a_living_owner_is_an_orphan_until_it_is_done(
     assert request_reads.orphans(connection, OWNERS[:2], 10) == []
     assert request_reads.orphans(connection, OWNERS[:1], 10) == [theirs]
     assert len(request_reads.orphans(connection, (), 10)) == 2
+    assert request_reads.open_requests(connection) == {
+        mine.owner: {mine.user: 1},
+        theirs.owner: {theirs.user: 1},
+    }
     request_writes.apply(connection, [r.Close(theirs.rid, 1, encode_record(theirs))])
     assert request_reads.orphans(connection, OWNERS[:1], 10) == []
 
@@ -383,28 +383,6 @@ def test_what_is_cancelled_belongs_to_the_canceller(connection: sqlite3.Connecti
     assert request_reads.orphans(connection, OWNERS[:2], 10) == []
 
 
-def test_who_retires_takes_earlier_starts_of_the_same_replica_along_and_no_others(
-    connection: sqlite3.Connection,
-) -> None:
-    for owner in ("npaci_1-1:1", "npaci_1-1:2", "npaci_1-11:3", "npacix1-1:4"):
-        lives.beat(connection, owner, 0)
-    lives.beat(connection, "npacix1-1:4", 0)
-    lives.retire(connection, "npaci_1-1", "npaci_1-1:2")
-    assert lives.beats(connection) == {"npaci_1-1:2": 1, "npaci_1-11:3": 1, "npacix1-1:4": 2}
-    lives.resign(connection, "npaci_1-1:2")
-    assert lives.beats(connection) == {"npaci_1-11:3": 1, "npacix1-1:4": 2}
-
-
-def test_the_bound_of_the_logical_clock_goes_back_only_where_a_clock_was_wrong(
-    connection: sqlite3.Connection,
-) -> None:
-    lives.beat(connection, OWNERS[0], ASTRAY_MS + 500)
-    lives.beat(connection, OWNERS[1], 500)
-    assert lives.clock_bound(connection) == ASTRAY_MS + 500
-    lives.beat(connection, OWNERS[1], 499)
-    assert lives.clock_bound(connection) == 499
-
-
 def test_the_current_record_of_a_reservation_is_the_committed_one_and_a_change_shows(
     connection: sqlite3.Connection,
 ) -> None:
@@ -416,207 +394,29 @@ def test_the_current_record_of_a_reservation_is_the_committed_one_and_a_change_s
         [r.Begin(first), r.Commit(first.rid, 1, "", body), r.Finish(first.rid, "commit")],
     )
     request_writes.apply(connection, [r.Begin(change)])
-    current = request_reads.current(connection, first.rid)
-    assert current is not None
-    assert current.rid == first.rid
-    assert request_rows.changing(connection, first.rid) == change.rid
+    found = request_reads.reservation(connection, first.rid)
+    assert found is not None
+    assert (found.current.rid, found.changing) == (first.rid, change.rid)
     commit = r.Commit(change.rid, 1, first.rid, encode_record(change))
     assert request_writes.apply(connection, [commit])[0].won
-    current = request_reads.current(connection, first.rid)
-    assert current is not None
-    assert current.rid == change.rid
-    assert request_rows.changing(connection, first.rid) == ""
+    found = request_reads.reservation(connection, first.rid)
+    assert found is not None
+    assert (found.current.rid, found.changing) == (change.rid, "")
     assert [row.state for row in request_rows.history(connection, first.rid)] == [
         "replaced",
         "commit",
     ]
-    listed = list(request_reads.of_user(connection, "anna", "", everyone=False))
-    assert [row.rid for row in listed] == [first.rid]
+    assert request_reads.listed(connection, "anna", "", "", 10) == [found]
 
 
-def test_a_job_may_start_at_the_first_site_that_asks_and_at_no_other(
-    connection: sqlite3.Connection,
+@pytest.mark.parametrize("user", ["", "anna"])
+@pytest.mark.parametrize("state", ["open", "held"])
+def test_undecided_requests_are_found_among_millions_by_an_index(
+    connection: sqlite3.Connection, user: str, state: str
 ) -> None:
-    record = record_of(RIDS[0], KEYS[0])
-    record.chosen = {"east": (1,), "west": (2,)}
-    commit = r.Commit(record.rid, 1, "", encode_record(record), places=("east", "west"))
-    request_writes.apply(connection, [r.Begin(record), commit])
-    first, second, again = request_writes.apply(connection, [ask("west"), ask("east"), ask("west")])
-    assert (first.won, second.won, again.won) == (True, False, True)
-    assert second.record is not None
-    assert second.record.job.started == "west"
-    request_writes.apply(connection, [r.Cancel(record.rid, OWNERS[0], encode_record(record))])
-    (late,) = request_writes.apply(connection, [ask("west")])
-    assert not late.won
-
-
-@pytest.mark.parametrize("places", [1, 2])
-def test_a_register_that_was_put_back_lets_no_job_start_that_may_have_started_elsewhere(
-    connection: sqlite3.Connection, places: int
-) -> None:
-    record = record_of(RIDS[0], KEYS[0])
-    record.chosen = dict.fromkeys(("east", "west")[:places], (1,))
-    commit = r.Commit(record.rid, 1, "", encode_record(record), places=tuple(record.chosen))
-    request_writes.apply(connection, [r.Begin(record), commit])
-    lives.put_back(connection)
-    lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
-    lives.made_good(connection, (), lost)
-    (asked,) = request_writes.apply(connection, [ask("east")])
-    assert asked.won == (places == 1)
-
-
-# Jobs that start again elsewhere
-
-
-def job(*, at_most_once: bool = False) -> JobRequest:
-    return JobRequest(
-        machine="", limit_s=60, command=("true",), rerun=True, at_most_once=at_most_once
-    )
-
-
-def started_in_the_east(connection: sqlite3.Connection, what: JobRequest) -> None:
-    commit(connection, 0, "east", what)
-    (begun,) = request_writes.apply(connection, [ask("east")])
-    assert begun.won
-
-
-def commit(
-    connection: sqlite3.Connection, number: int, site: str, what: JobRequest,
-    *, running: bool = True, before: int = 0,
-) -> Registered:  # fmt: skip
-    """A place at `site`: the first one, or in that of the request number `before`, where it is `running`."""
-    record = record_of(RIDS[number], f"key-of-{number}", reservation=RIDS[0])
-    record.spec = msgspec.structs.replace(record.spec, what=r.Placement(what))
-    record.chosen = {site: (1,)}
-    record.job = r.JobFacts(placed=PlacedJob(machine=f"{site}/m", number=1))
-    record.replaces = RIDS[before] if number else ""
-    op = r.Commit(
-        record.rid, 1, record.replaces, encode_record(record), (site,), elsewhere=bool(number),
-        running=running, again=not what.at_most_once,
-    )  # fmt: skip
-    return request_writes.apply(connection, [r.Begin(record), op])[1]
-
-
-def note(end: str, number: int = 0, site: str = "east") -> r.NoteEnd:
-    ended = PlacedEnd(at=T0, end=end)  # type: ignore[arg-type]  # an EndWord
-    return r.NoteEnd(RIDS[number], 1, site, ended, "reply")
-
-
-@pytest.mark.parametrize("at_most_once", [True, False])
-def test_a_job_that_was_moved_starts_only_once_its_end_where_it_ran_is_written_down(
-    connection: sqlite3.Connection, at_most_once: bool
-) -> None:
-    what = job(at_most_once=at_most_once)
-    started_in_the_east(connection, what)
-    assert commit(connection, 1, "west", what).won
-    too_early, end, then = request_writes.apply(
-        connection, [ask("west", 1), note("killed"), ask("west", 1)]
-    )
-    assert (too_early.won, end.won, then.won) == (False, True, True)
-    (back,) = request_writes.apply(connection, [ask("east")])
-    assert not back.won
-
-
-@pytest.mark.parametrize(
-    ("at_most_once", "lost", "starts"),
-    [(False, ("east",), True), (False, ("north",), False), (True, ("east",), False)],
-)
-def test_a_lost_site_is_waited_for_unless_the_job_may_run_twice(
-    connection: sqlite3.Connection, at_most_once: bool, lost: tuple[str, ...], starts: bool
-) -> None:
-    what = job(at_most_once=at_most_once)
-    started_in_the_east(connection, what)
-    commit(connection, 1, "west", what)
-    (asked,) = request_writes.apply(connection, [ask("west", 1, lost)])
-    assert asked.won == starts
-
-
-@pytest.mark.parametrize("end", ["exit", "limit"])
-def test_a_job_that_ends_by_itself_while_it_is_moved_does_not_start_again(
-    connection: sqlite3.Connection, end: str
-) -> None:
-    started_in_the_east(connection, job())
-    commit(connection, 1, "west", job())
-    _, asked = request_writes.apply(connection, [note(end), ask("west", 1)])
-    assert not asked.won
-    assert asked.record is not None
-    assert asked.record.job.ended is not None
-    assert asked.record.job.ended.end == end
-    assert job_starts.stranded(connection, ["east", "west"], (), 10) == []
-
-
-def test_what_was_moved_twice_still_waits_for_the_end_where_it_ran(
-    connection: sqlite3.Connection,
-) -> None:
-    started_in_the_east(connection, job())
-    commit(connection, 1, "west", job())
-    assert not commit(connection, 2, "north", job(), before=1).won  # It has not started there.
-    assert commit(connection, 3, "north", job(), before=1, running=False).won
-    early, _, then = request_writes.apply(
-        connection, [ask("north", 3), note("killed"), ask("north", 3)]
-    )
-    assert (early.won, then.won) == (False, True)
-
-
-def test_a_job_that_has_ended_or_did_not_run_as_was_taken_stays_where_it_is(
-    connection: sqlite3.Connection,
-) -> None:
-    commit(connection, 0, "east", job())
-    assert not commit(connection, 1, "west", job()).won
-    request_writes.apply(connection, [ask("east"), note("exit")])
-    assert not commit(connection, 2, "west", job()).won
-
-
-@pytest.mark.parametrize("at_most_once", [True, False])
-def test_stranded_are_jobs_that_wait_at_lost_sites_and_those_that_run_there_and_may_run_twice(
-    connection: sqlite3.Connection, at_most_once: bool
-) -> None:
-    commit(connection, 0, "east", job(at_most_once=at_most_once))
-    assert len(job_starts.stranded(connection, ["east"], (), 10)) == 1
-    request_writes.apply(connection, [ask("east")])
-    assert len(job_starts.stranded(connection, ["east"], (), 10)) == (not at_most_once)
-    assert job_starts.stranded(connection, ["west"], (), 10) == []
-    request_writes.apply(connection, [note("killed")])
-    assert job_starts.stranded(connection, ["east"], (), 10) == []
-
-
-def test_a_register_that_has_forgotten_a_start_and_a_move_waits_for_the_end_all_the_same(
-    connection: sqlite3.Connection,
-) -> None:
-    commit(connection, 0, "east", job())
-    lives.put_back(connection)
-    moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
-    moved.state, moved.replaces, moved.changes, moved.chosen = "commit", RIDS[0], 1, {"west": (1,)}
-    request_writes.apply(connection, [r.Recover(moved)])
-    lost = Problem(type="t", title="t", status=503, detail="d", code="unavailable")
-    lives.made_good(connection, (), lost)
-    early, _, then = request_writes.apply(
-        connection, [ask("west", 1), note("killed"), ask("west", 1)]
-    )
-    assert (early.won, then.won) == (False, True)
-
-
-def test_what_was_before_a_move_that_was_recovered_is_not_known_and_nothing_starts(
-    connection: sqlite3.Connection,
-) -> None:
-    moved = record_of(RIDS[1], "key-of-1", reservation=RIDS[0])
-    moved.state, moved.replaces, moved.chosen = "commit", RIDS[0], {"west": (1,)}
-    request_writes.apply(connection, [r.Recover(moved)])
-    (asked,) = request_writes.apply(connection, [ask("west", 1)])
-    assert not asked.won
-    assert asked.record is not None
-    assert asked.record.job.started == r.FORGOTTEN
-
-
-def test_an_end_by_a_clock_that_is_behind_lets_the_next_start_come(
-    connection: sqlite3.Connection,
-) -> None:
-    started_in_the_east(connection, job())
-    commit(connection, 1, "west", job())
-    past = r.NoteEnd(RIDS[0], 1, "east", PlacedEnd(at=5, end="killed"), "reply")
-    noted, asked = request_writes.apply(connection, [past, ask("west", 1)])
-    assert (noted.won, asked.won) == (True, True)
-
-
-def ask(site: str, number: int = 0, lost: tuple[str, ...] = ()) -> r.Permit:
-    return r.Permit(RIDS[number], 1, site, "reply", proved=True, lost=lost)
+    asked: list[str] = []
+    connection.set_trace_callback(asked.append)
+    request_reads.listed(connection, user, "", state, 10)
+    connection.set_trace_callback(None)
+    plan = str(connection.execute(f"explain query plan {asked[0]}").fetchall())
+    assert ("request_pending" in plan) or (user and "request_client" in plan), plan

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.broker.coordination.record.decision_record import Record, Spec, encode_record
-from kalends.broker.register import request_reads
-from kalends.broker.register.broker_store import BrokerStore
+from kalends.broker.register.sqlite.broker_store import BrokerStore
 from kalends.broker.replica.archive import Archive, is_settled
 from kalends.contract.messages import Want
 from kalends.core.intervals import Moment
@@ -58,9 +57,8 @@ async def stored(path: Path, records: Sequence[Record]) -> BrokerStore:
     return store
 
 
-def archive(path: Path, store: BrokerStore) -> Archive:
+def archive(store: BrokerStore) -> Archive:
     return Archive(
-        path,
         KEEP_S,
         lambda: store,
         lambda: Moment(0, NOW_S * 1_000),
@@ -72,8 +70,8 @@ async def moved(tmp_path: Path, *records: Record) -> tuple[list[str], list[str]]
     """Which requests are in the archive, and which are still in the register."""
     store = await stored(tmp_path / "npaci.sqlite", records)
     file = tmp_path / "npaci.archive"
-    count = await archive(file, store).move_settled()
-    left = [row.rid for row in store.read(request_reads.page, "", 1_000)]
+    count = await archive(store).move_settled()
+    left = [row.rid for row in await store.page("", 1_000)]
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     assert len(lines) == count
     assert not any("secret" in line or line["digest"] for line in lines)
@@ -103,9 +101,10 @@ async def test_a_file_that_cannot_be_written_takes_nothing_out_of_the_register(
     tmp_path: Path,
 ) -> None:
     store = await stored(tmp_path / "npaci.sqlite", [record(1)])
-    with pytest.raises(OSError, match="No such file"):
-        await archive(tmp_path / "none" / "npaci.archive", store).move_settled()
-    assert [row.rid for row in store.read(request_reads.page, "", 9)] == [rid(1)]
+    (tmp_path / "npaci.archive").mkdir()
+    with pytest.raises(OSError, match="Is a directory"):
+        await archive(store).move_settled()
+    assert [row.rid for row in await store.page("", 9)] == [rid(1)]
     await store.close()
 
 

@@ -18,7 +18,7 @@ from kalends.cli.admin.reclaims import reclaim_lines
 from kalends.contract import owner_calls
 from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.extras import install_command
-from kalends.resource_servers.journal.site_store import SiteStore
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.revocations import Revocations
 from kalends.serving.auth.tokens import KeyRing
@@ -153,6 +153,17 @@ def test_audit_reads_every_page_and_fails_when_an_invariant_does(broker: Broker)
 def test_drain_and_undrain_say_the_state_that_results(broker: Broker) -> None:
     assert run("admin", "drain", "--broker", broker.url).stdout == "broker test: draining\n"
     assert run("admin", "undrain", "--broker", broker.url).stdout == "broker test: ok\n"
+
+
+def test_a_drain_may_carry_its_end_which_is_echoed(broker: Broker) -> None:
+    admin = ("--broker", broker.url, "--zone", "UTC", "admin")
+    told = run(*admin, "drain", "--until", "2050-01-01 18:00").stdout
+    assert told == "broker test: draining until Sat 2050-01-01 18:00:00 UTC (UTC+00:00)\n"
+    assert run(*admin, "drain", "--for", "2h").stdout.startswith("broker test: draining until ")
+    both = run(*admin, "drain", "--for", "2h", "--until", "18:00")
+    assert (both.exit_code, "not both" in both.stderr) == (2, True)
+    past = run(*admin, "drain", "--until", "2001-01-01 18:00")
+    assert (past.exit_code, "would have ended already" in past.stderr) == (2, True)
 
 
 def test_a_time_is_taken_back_listed_and_withdrawn(broker: Broker) -> None:
@@ -308,6 +319,20 @@ def test_a_revoked_token_is_refused_by_who_reads_the_file(tmp_path: Path) -> Non
     assert revoked == {"kind": "key", "id": trusted[0].key_id}
     with pytest.raises(NotAuthenticated, match="revoked"):
         ring.verify(made["token"], now_s)
+
+
+def test_a_configuration_names_the_list_that_its_servers_read(tmp_path: Path) -> None:
+    configuration, listed = tmp_path / "sdsc.toml", tmp_path / "revoked.txt"
+    text = '[site]\nname = "sdsc"\nstore = "sdsc.sqlite"\n'
+    keys = '[[site.keys]]\nfile = "owner.pub"\n'
+    configuration.write_text(text + keys)
+    gone = run("admin", "revoke", str(configuration), "--token", "lost")
+    assert gone.exit_code != 0
+    assert "reads no list" in gone.stderr
+    configuration.write_text(f'{text}revoked = "revoked.txt"\n{keys}')
+    result = run("admin", "revoke", str(configuration), "--token", "lost")
+    assert result.exit_code == 0, result.output
+    assert listed.read_text() == "token lost\n"
 
 
 @pytest.mark.parametrize(

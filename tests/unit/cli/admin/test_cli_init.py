@@ -23,7 +23,7 @@ from kalends.cli import cli
 from kalends.serving.auth.keys import write_key_pair
 from kalends.serving.auth.public_keys import KeyTerms, load_trusted_keys
 from kalends.serving.auth.tokens import KeyRing
-from kalends.serving.configuration import load_configuration
+from kalends.serving.configuration import StorePlace, load_configuration
 from kalends.serving.installation.files import closed_to_others
 from kalends.serving.installation.plan import Installation, NamedUrl, WantedResource
 from kalends.serving.installation.service_unit import service_unit
@@ -233,7 +233,7 @@ def test_any_plan_that_is_taken_is_read_as_it_was_meant(
     )  # fmt: skip
     site = plan.check().site
     assert site is not None
-    assert (site.name, site.store) == (name, directory / f"{name}.sqlite")
+    assert (site.name, site.store) == (name, StorePlace(directory / f"{name}.sqlite"))
     assert [(each.name, each.capacity) for each in site.resources] == [(resource, units)]
     broker = Installation(
         role="broker", name=name, directory=directory, listen="127.0.0.1:0",

@@ -86,7 +86,9 @@ def test_an_owner_who_decides_is_offered_what_waits_with_its_revision(broker: Br
 
 
 def test_commands_options_states_and_zones_come_from_the_program_alone(broker: Broker) -> None:
-    assert offered("s") == ["sites", "show", "shrink", "submit", "simulate", "serve"]
+    assert offered("s") == [
+        "sites", "show", "shrink", "series", "share", "submit", "simulate", "serve",
+    ]  # fmt: skip
     assert offered("admin", "und") == ["undrain"]
     assert offered("list", "--st") == ["--state"]
     assert offered("list", "--state", "re") == ["reserved"]

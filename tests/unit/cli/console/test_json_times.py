@@ -26,7 +26,8 @@ NUMBERS = frozenset(
         compared count delayed_jobs delays index job jobs late learned_jobs line needed next next_job nodes
         nodes_had number offset out placed polled priority recovered relocked reservations reserved running
         revision silent slots status steps term there units unplanned used waiting free changing_to
-        at_risk beside classes comparing refused shares node_numbers out_numbers sizes attributes
+        at_risk beside classes comparing refused shares node_numbers out_numbers sizes attributes ended again
+        amount balance changes cost_max costs debt fits left no_shows of refunds
         """,
     )
 )

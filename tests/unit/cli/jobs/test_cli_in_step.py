@@ -61,7 +61,8 @@ def test_an_option_of_a_job_on_one_machine_is_refused(option: str, tmp_path: Any
     script.write_text("")
     value = {
         "--nodes": "2", "--sizes": "1,2", "--shape": "1x2", "--array": "1-2", "--after": "17",
-        "--implementations": str(script), "--pick": str(script), "--prefer": "site=ctc:1h",
+        "--implementations": str(script), "--pick": str(script), "--rank": str(script),
+        "--prefer": "site=ctc:1h",
     }  # fmt: skip
     flags = ("--malleable", "--held", "--rerun", "--at-most-once", "--redundant")
     words = [option] if option in flags else [option, value.get(option, "x")]

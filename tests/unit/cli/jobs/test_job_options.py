@@ -9,11 +9,13 @@ import click
 import pytest
 
 from kalends.cli import cli
+from kalends.cli.jobs.job_options import booking, step_from
 from kalends.cli.jobs.job_script import read_script, tell_unread
 from kalends.cli.jobs.submission import submit
 from kalends.client.inputs.job_texts import indices_in, job_from
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest, Notify
+from kalends.core.money import CREDIT, NO_CAP
 
 
 def options_of(path: Path, script: str, *words: str) -> dict[str, Any]:
@@ -315,3 +317,15 @@ def test_notices_that_cannot_be_meant_are_refused_with_what_to_write(
         job("1h", *words)
     assert refused.value.where == where
     assert refused.value.remedy or where == "notify.to"
+
+
+def test_a_budget_is_in_credits_for_a_job_alone_and_for_the_slots_of_one_in_step() -> None:
+    assert (job("1h", "--at-most", "2.5").at_most, job("1h").at_most) == (int(2.5 * CREDIT), NO_CAP)
+    with pytest.raises(InvalidInput, match="--at-most"):
+        job("1h", "--at-most", "lots")
+    both = "ctc/sp2:8 + sdsc/onyx:4"
+    options = understood(both, "--for", "1h", "--at-most", "ctc=4,sdsc=2", "--", "true")
+    assert booking(options).at_most == "ctc=4,sdsc=2"
+    step = step_from(both, ("true",), script="", options=options)
+    assert step.job is not None
+    assert step.job.at_most == NO_CAP

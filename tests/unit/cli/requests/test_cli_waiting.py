@@ -15,6 +15,7 @@ import pytest
 from client_broker import BUSY, NOW_S, Broker
 from command_line import Run, data
 from rich.console import Console
+from tests.support.patience import PATIENCE_S
 
 from kalends.cli.console.settings import Settings
 from kalends.cli.requests.request_options import Progress, Waits, settled
@@ -342,7 +343,7 @@ def test_ctrl_c_leaves_it_waiting_and_says_how_to_go_on(broker: Broker) -> None:
         if "3 ahead" in line:
             process.send_signal(signal.SIGINT)
             break
-    out, rest = process.communicate(timeout=30)
+    out, rest = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert out == ""
     assert [line.split()[0] for line in rest.splitlines()] == ["kalends:", "look:", "wait", "give"]

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from command_line import Run
 from past_site import MACHINE, NODES, OCTOBER, past_job, past_site
 
-from kalends.batch.journal.job_journal import ReservedTime
+from kalends.batch.journal.contract import ReservedTime
 from kalends.batch.queue.facts import JobEnding
 from kalends.cli import cli
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import sqlite3
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from store_support import contents
 
-from kalends.resource_servers.journal.runs_store import _PRUNE, RunsKept, RunsStore
-from kalends.resource_servers.journal.site_store import KIND, SiteStore
-from kalends.serving.logs import get_logger
+from kalends.resource_servers.journal.contract import RunsKept
+from kalends.resource_servers.journal.sqlite.runs_store import _PRUNE, RunsStore
+from kalends.resource_servers.journal.sqlite.site_store import KIND, SiteStore
+from kalends.serving.logs import configure_logging, get_logger
 from kalends.stores.sqlite.maintenance import backup
 from kalends.stores.sqlite.sqlite_file import runs_path
 
@@ -76,5 +79,32 @@ def test_a_backup_has_the_runs_beside_the_copy_of_the_store(tmp_path: Path) -> N
     made(runs_path(path), [("ann", 3)]).close()
     backup(path, copy, [KIND])
     with sqlite3.connect(runs_path(copy)) as connection:
-        assert connection.execute("select user, length(record) from run").fetchall() == [("ann", 3)]
+        assert connection.execute("select client, length(record) from run").fetchall() == [
+            ("ann", 3)
+        ]
     assert runs_path(copy).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_file_of_another_version_is_left_as_it_is_and_the_log_names_the_remedy(
+    tmp_path: Path, version: int
+) -> None:
+    path = tmp_path / "sdsc.sqlite.runs"
+    other = made(path, [("anna", 9)])
+    other.execute(f"pragma user_version = {version}")
+    other.execute("alter table run rename column client to user")
+    other.close()
+    before = contents(tmp_path)
+    log = io.StringIO()
+    configure_logging("warning", "json", log)
+    asyncio.run(_kept_nothing(path))
+    assert contents(tmp_path) == before
+    assert f"its version is {version}" in log.getvalue()
+    assert "move it away" in log.getvalue()
+
+
+async def _kept_nothing(path: Path) -> None:
+    store = RunsStore(path, "sdsc", RunsKept(9, 9, 9), get_logger(role="site", name="sdsc"))
+    await store.open()
+    assert await store.newest(None, "", 9) == []
+    await store.close()

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from store_support import fact, rid, stake
 
-from kalends.resource_servers.journal.site_store import DRAINING, KIND, Prune, Setting, SiteStore
+from kalends.resource_servers.journal.contract import DRAINING, Prune, Setting
+from kalends.resource_servers.journal.sqlite.site_store import KIND, SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import (
     Stake,
     StakeDropped,
@@ -171,7 +172,7 @@ def test_pruning_keeps_what_is_true_and_what_is_young(store: SiteStore) -> None:
 def test_pruning_goes_through_all_rows_in_bounded_steps(
     store: SiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kalends.resource_servers.journal.site_store.PRUNE_ROWS_MAX", 7)
+    monkeypatch.setattr("kalends.resource_servers.journal.sqlite.site_store.PRUNE_ROWS_MAX", 7)
     for at_ms in range(10):
         store.apply([fact(number) for number in range(5)], at_ms)
     removed = pruned(store, 100)

@@ -52,10 +52,16 @@ def says(message: m.Message) -> str:
 
 
 def decide(
-    site: Site, number: int, *, approve: bool, word: str = "", revision: int = 1
+    site: Site,
+    number: int,
+    *,
+    approve: bool,
+    word: str = "",
+    revision: int = 1,
+    by: str = "olga",
 ) -> Petition:
     body = DecideApproval(id=rid(number), approve=approve, word=word, revision=revision)
-    _, petition = site.call(lambda participant, now: site.approval.decide(body, "olga", now))
+    _, petition = site.call(lambda participant, now: site.approval.decide(body, by, now))
     return petition
 
 
@@ -131,6 +137,40 @@ def test_a_broker_cannot_have_it_locked_again_as_if_it_had_been_approved(site: S
     assert isinstance(relocked, m.Relocked)
     assert relocked.blockers
     assert "locked" not in site.states(1)
+
+
+def test_where_two_people_approve_the_word_of_one_is_kept_and_is_not_enough() -> None:
+    site = Site(owners_limits=(Limit("both", "everyone", approval="two"),))
+    site.receive(visit(1, want("one", 0, 60)))
+    (held,) = site.ids(1)
+    ask(site, 1)
+    for _ in range(2):  # The same person, again.
+        waits = decide(site, 1, approve=True, word="with care", by="olga")
+        assert (waits.state, waits.first, waits.by) == ("pending", "olga", "")
+    assert votes(site.answer(prepare(1, held))) == ("no", [RefusalCode.HELD])
+    site.restart()
+    assert len(queue(site)) == 1
+    approved = decide(site, 1, approve=True, word="and gloves", by="otto")
+    assert (approved.state, approved.first, approved.by) == ("approved", "olga", "otto")
+    assert approved.word == "with care; and gloves"
+    assert votes(site.answer(prepare(1, held)))[0] == "yes"
+
+
+def test_the_first_of_two_approvals_can_be_taken_back_by_declining_and_counts_for_its_slots_alone() -> (
+    None
+):
+    site = Site(owners_limits=(Limit("both", "everyone", approval="two"),))
+    site.receive(visit(1, want("one", 0, 60)))
+    ask(site, 1)
+    decide(site, 1, approve=True, by="olga")
+    assert decide(site, 1, approve=False, word="no", by="olga").state == "declined"
+    site.receive(visit(2, want("one", 60, 120)))
+    ask(site, 2)
+    decide(site, 2, approve=True, by="olga")
+    site.receive(visit(2, want("one", 120, 180), att=2))
+    ask(site, 2, att=2)
+    again = decide(site, 2, approve=True, by="otto", revision=2)
+    assert (again.state, again.first) == ("pending", "otto")
 
 
 def test_what_is_approved_is_promised_and_locked_and_a_restart_forgets_nothing(site: Site) -> None:

@@ -46,9 +46,9 @@ from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode, Starts, Stop
 from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.runs import RUNS_MAX, RunTable
 from kalends.resource_servers.participation.this_site import FenceNumbers
 from kalends.resource_servers.participation.visits.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
-from kalends.resource_servers.participation.visits.runs import RUNS_MAX, RunTable
 from kalends.resource_servers.participation.visits.visit_handler import RELAY_MS_MAX, RUN_MS_MAX
 
 
@@ -509,13 +509,12 @@ def test_near_sites_are_visited_even_when_nothing_is_free_here(site: AgentSite) 
     assert answered.sites[1].sent
 
 
-def test_reports_of_near_sites_that_are_too_long_are_shortened(site: AgentSite) -> None:
+def test_reports_of_near_sites_that_are_too_long_are_not_passed_on(site: AgentSite) -> None:
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     site.end(effects.errands[0], RunOutcome("ok", [0]))
-    long = SiteReport(NEAR, detail="kept", sent=("x" * 4_000,) * 100)
-    shorter = report_in(site.relayed(effects.relays[0].number, long)).sites[1]
-    assert (shorter.detail, shorter.sent) == ("kept", ())
-    assert len(msgspec.msgpack.encode(shorter)) < 1_000
+    long = SiteReport(NEAR, sent=("x" * 4_000,) * 100)
+    instead = report_in(site.relayed(effects.relays[0].number, long)).sites[1]
+    assert (instead.sent, instead.refusals[0].code) == ((), RefusalCode.SITE_DOWN)
 
 
 def test_a_newer_attempt_waits_for_no_relay_of_the_older(site: AgentSite) -> None:

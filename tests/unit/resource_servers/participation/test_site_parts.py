@@ -51,9 +51,9 @@ from kalends.resource_servers.participation.placed_jobs.start_questions import S
 from kalends.resource_servers.participation.provision.provisions import Provisions
 from kalends.resource_servers.participation.reclaims.owner_room import OwnerRoom
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
 from kalends.resource_servers.participation.visits.agent_visits import AgentVisits
-from kalends.resource_servers.participation.visits.runs import RunTable
 
 HOUR = want("one", 0, 60)
 
@@ -73,6 +73,7 @@ LISTENERS: Methods = (
     (WoundWait, "forget_holder"),
     (WaitingLists, "leave"),
     (Places, "end"),
+    (Places, "chosen"),
     (Places, "forget"),
 )
 
@@ -149,10 +150,10 @@ def test_whose_a_message_is_is_checked_of_all_but_these(kind: type[Site]) -> Non
 
 @pytest.mark.parametrize("kind", [Site, SiteWithoutJobs])
 def test_what_asks_on_behalf_of_a_user_can_be_refused(kind: type[Site]) -> None:
-    """Relock repeats what was decided: nothing is asked for."""
+    """Relock and Recharge repeat what was decided: nothing is asked for."""
     takers = kind().participant._takers.values()
     asking = {each.kind for each in takers if "principal" in each.kind.__struct_fields__}
-    assert {each.kind for each in takers if each.refuse} == asking - {m.Relock}
+    assert {each.kind for each in takers if each.refuse} == asking - {m.Relock, m.Recharge}
 
 
 def test_no_two_parts_take_the_same_message() -> None:
@@ -223,7 +224,7 @@ def test_who_hears_of_a_promise(heard: Heard) -> None:
     site.receive(visit(1, HOUR))
     calls.clear()
     site.receive(prepare(1, *site.ids(1)))
-    assert calls == ["WoundWait.forget_holder", "InDoubtResolver.promised", "Places.forget"]
+    assert calls == ["WoundWait.forget_holder", "InDoubtResolver.promised", "Places.chosen"]
 
 
 def test_who_hears_of_a_higher_attempt_and_of_the_end_of_a_hold(heard: Heard) -> None:

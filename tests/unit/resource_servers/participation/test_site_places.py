@@ -24,6 +24,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of
 from kalends.core.jobs import JobRequest
+from kalends.federation.lost_bids import FAR_S, IN_A_ROW
 from kalends.resource_servers.participation.claims.claim_sets import Stake
 from kalends.resource_servers.participation.effects import PlaceAsk, StartWord
 from kalends.resource_servers.participation.outbox import REGISTER
@@ -174,11 +175,51 @@ def test_where_the_queues_give_no_place_the_bid_says_why_and_nothing_is_held(sit
     assert site.states(1) == []
 
 
+def test_a_site_that_has_lost_many_bids_by_far_spares_the_next_but_never_a_second_attempt() -> None:
+    site = Site()
+    won = m.Won(site="ctc", start=T0 + 10, runs_s=3_600, behind_s=FAR_S)
+    for number in range(IN_A_ROW):
+        bid(site, number)
+        site.receive(m.Release(rid=rid(number), att=1, won=won))
+        site.receive(m.Release(rid=rid(number), att=1, won=won))
+    answer = site.answer(solicit(100))
+    assert isinstance(answer, m.Bid)
+    assert [refusal.code for refusal in answer.refusals] == [RefusalCode.HELD]
+    assert asked(site, 100, att=2).rid == rid(100)
+    taken = bid(site, 101, att=2)
+    site.answer(prepare(101, tuple(each.hold_id for each in taken.offers), att=2))
+    assert asked(site, 102).rid == rid(102), "a bid that has won ends it"
+
+
+def test_what_has_won_is_believed_only_by_a_site_whose_bid_it_was() -> None:
+    site = Site()
+    won = m.Won(site="ctc", start=T0 + 10, runs_s=3_600, behind_s=FAR_S)
+    for number in range(2 * IN_A_ROW):
+        site.receive(m.Release(rid=rid(number), att=1, won=won))
+    assert asked(site, 100).rid == rid(100)
+
+
 def test_a_drained_site_bids_for_nothing(site: Site) -> None:
     site.participant.admission.draining = True
     answer = site.answer(solicit(1))
     assert isinstance(answer, m.Bid)
     assert [refusal.code for refusal in answer.refusals] == [RefusalCode.DRAINED]
+
+
+def test_a_site_that_is_drained_until_a_time_says_so_and_opens_by_itself(site: Site) -> None:
+    until_s = site.now.wall_s + 600
+    site.participant.admission.drain(on=True, until_s=until_s)
+    site.advance(0)
+    answer = site.answer(solicit(1))
+    assert isinstance(answer, m.Bid)
+    assert answer.closed_until == until_s
+    assert [refusal.code for refusal in answer.refusals] == [RefusalCode.DRAINED]
+    assert answer.refusals[0].detail.startswith("the owner accepts no new claims until ")
+    site.advance(599_000)
+    assert site.participant.admission.draining
+    site.advance(1_000)
+    assert not site.participant.admission.draining
+    assert site.participant.admission.closed() is None
 
 
 def test_a_place_can_be_had_by_no_visit_and_is_shown_to_nobody(site: Site) -> None:

@@ -81,7 +81,7 @@ def test_restored_ones_have_their_bookings_and_all_that_was_stored() -> None:
     both = [stake(0, "locked"), stake(1, "prepared")]
     taken = Restored(both)
     assert sorted(map(msgspec.msgpack.encode, taken)) == sorted(map(msgspec.msgpack.encode, both))
-    (booking,) = taken.bookings["sdsc/sp2"]
+    (booking,) = taken.bookings["sdsc/sp2"].values()
     assert (booking.reservation, booking.id, booking.state) == (rid(0), 1, "locked")
 
 

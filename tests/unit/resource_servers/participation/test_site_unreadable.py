@@ -12,7 +12,7 @@ from tests.protocol_support import rid as number_of
 from kalends.contract import messages as m
 from kalends.core.errors import NotFound
 from kalends.core.limits import TIME_S_MAX
-from kalends.resource_servers.journal.site_store import SiteStore, problems_of
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore, problems_of
 from kalends.resource_servers.participation.memory.unreadable import (
     SetAside,
     UnreadableReclaim,

@@ -44,15 +44,17 @@ class Choice(NamedTuple):
 
 
 def best_choice(
-    needs: Sequence[Need], held: Iterable[Sequence[HeldChoice]], excluded: Collection[int] = ()
+    needs: Sequence[Need],
+    held: Iterable[Iterable[tuple[int, HeldChoice]]],
+    excluded: Collection[int] = (),
 ) -> Choice | None:
     """The best common start at which `held` serves all `needs`: least cost, then earliest.
 
-    `held` has for each site its holds in order of preference; none has its start in `excluded`.
+    `held` has for each site its holds with their ranks; none of those at `excluded` starts is taken.
     """
     by_common: dict[int, list[Option]] = {}
     for of_site in held:
-        for rank, hold in enumerate(of_site):
+        for rank, hold in of_site:
             option = Option(hold.term, hold.resource, rank, hold)
             by_common.setdefault(hold.common, []).append(option)
     best: Choice | None = None

@@ -10,13 +10,13 @@ there is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.agents.agent_choice import Choice, best_choice
+from kalends.broker.coordination.agents.agent_choice import Choice
 from kalends.broker.coordination.agents.agent_events import AgentEvents
 from kalends.broker.coordination.agents.itinerary import (
     AGREE_MAX,
@@ -28,21 +28,26 @@ from kalends.broker.coordination.agents.itinerary import (
     planned_tour,
 )
 from kalends.broker.coordination.outbox import CoordinatorOutbox
-from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, on
+from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, after, on
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.record.event_log import EventLog
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.trust.answer_checks import AnswerChecks
 from kalends.broker.coordination.trust.credentials import Credentials, Identity
 from kalends.broker.coordination.voting.prepare_phase import HOLD_MS, PreparePhase, no_answers
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
+from kalends.contract.common_times import is_proved, is_sealed, report_in
 from kalends.contract.messages import SiteReport, Want
-from kalends.core.errors import LimitExceeded, LostRace, Refusal, RefusalCode
+from kalends.core.errors import LimitExceeded, LostRace, Refusal
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
 from kalends.core.scripts import Stop, asked_for
+
+SILENT_WAY_MS: Final = 4_000
+"""The pause after which a site is asked once more; from this one on, sites near it are asked themselves."""
 
 UNKNOWN_MAX: Final = 3
 """Sendings of the source after which a site that still does not know it counts as one without agents."""
@@ -64,7 +69,7 @@ class ClientWord(NamedTuple):
 
 @dataclass(eq=False)
 class AgentDispatch:
-    """Agents on their way; `scripts` gives the source of a hash, or "" when it is not kept."""
+    """Agents on their way. The source of a script comes with the request, or with its take-over."""
 
     identity: Identity
     directory: Directory
@@ -73,16 +78,20 @@ class AgentDispatch:
     log: EventLog
     credentials: Credentials
     prepare: PreparePhase
+    checks: AnswerChecks
     events: AgentEvents
-    scripts: Callable[[str], str]
     _seen: dict[str, dict[str, None]] = field(init=False, default_factory=dict)
     """For each site the scripts that it has been sent in this session, oldest first."""
 
-    def fetch_source(self, case: Transaction) -> str:
-        """Return the source of the script of `case` as it is now, and keep it; "" without one."""
-        script = case.record.spec.script
-        case.agent.source = self.scripts(script) if script else ""
-        return case.agent.source
+    def keep_source(self, case: Transaction, source: str) -> None:
+        """Take the source of the script of `case`; "" if it has none, or if that is not stored any more."""
+        case.agent.source = source
+
+    def raised(self, op: r.Raise, result: r.Registered, now: Moment) -> None:
+        """Take the source that was asked for with the next attempt."""
+        case = self.table.asker(op)
+        if case is not None and result.source:
+            self.keep_source(case, result.source)
 
     @property
     def part(self) -> CoordinatorPart:
@@ -92,7 +101,7 @@ class AgentDispatch:
         )  # fmt: skip
         return CoordinatorPart(
             handles=(on(m.Report, self.reported),), phases=(touring,), begins=self.begins,
-            greeted=self.forget_scripts,
+            greeted=self.forget_scripts, follows=(after(r.Raise, self.raised),),
         )  # fmt: skip
 
     def begins(self, case: Transaction, now: Moment) -> bool:
@@ -113,7 +122,6 @@ class AgentDispatch:
             return False
         if case.fixed:
             return self._without(case, "has no choice: the request names its slots", now)
-        case.agent.source = case.agent.source or self.scripts(spec.script)
         if not case.agent.source:
             record.agent = replace(record.agent, rounds=TOURS_MAX)
             self.log.add(case, "agent", "its script is no longer stored; booking without it", now)
@@ -158,11 +166,13 @@ class AgentDispatch:
             starts=tour.starts,
             asks=tour.asks[site],
             near=self._stops(case, tour, site),
+            meet=tour.meets(site),
             parts=self.prepare.participants(case, site),
             need=len(case.parts),
             coords=self.identity.coords,
             secret=self.credentials.secret(record, site),
             hold_ms=HOLD_MS,
+            pays=record.pays(site),
         )
         self.outbox.send(site, dispatch)
         seen[script] = None
@@ -191,6 +201,9 @@ class AgentDispatch:
         if way != site and not self.directory.is_up(way):
             tour.visit_directly(site)
             way = site
+        if way != site and way not in tour.reports and case.resend_every_ms >= SILENT_WAY_MS:
+            self._visit_each(case, tour, tour.together(way))
+            return
         if way == site:
             self._dispatch(case, tour, site)
 
@@ -203,8 +216,14 @@ class AgentDispatch:
         tour = case.agent.tour
         report = tour.reports.get(hello.site) if tour is not None else None
         if tour is not None and report is not None and report.epoch != hello.epoch:
-            del tour.reports[hello.site]
-            tour.visit_directly(hello.site)
+            hub = tour.answered_by.get(hello.site)
+            if hub is None:
+                del tour.reports[hello.site]
+                tour.visit_directly(hello.site)
+            else:
+                self._visit_each(
+                    case, tour, [site for site, by in tour.answered_by.items() if by == hub]
+                )
         return True
 
     def over(self, case: Transaction, now: Moment) -> None:
@@ -216,13 +235,60 @@ class AgentDispatch:
         case = self.table.live(report.rid, report.att, ("touring",))
         if case is None or (tour := case.agent.tour) is None or site not in tour.stops:
             return
+        if report.common is not None:
+            self._met(case, tour, site, report.common, now)
+            return
         near = tour.stops[site]
         heard = {each.site: each for each in reversed(report.sites)}
         # First the site itself: while it does not know the script, it has passed nothing on.
         for name in (site, *near):
             if name not in tour.reports and (name == site or site in tour.reports):
                 self._report_of(case, tour, name, heard.get(name))
-        if tour.complete:
+        self._perhaps_complete(case, tour, now)
+
+    def _met(
+        self, case: Transaction, tour: Tour, site: str, common: m.CommonTimes, now: Moment
+    ) -> None:
+        """Take the common starts of the sites of a visit, as far as each has proved its own."""
+        sites = tour.together(site)
+        if site in tour.reports or len(sites) == 1:
+            return  # It was heard before, or all of these were asked themselves since.
+        reports: list[SiteReport] = []
+        if {part.site for part in common.sites} == set(sites):
+            reports = self._proved(case, tour, common)
+            if not reports:
+                self.checks.complain(site, "answers for near sites what these have not said", now)
+        if reports:
+            tour.met(site, common, reports)
+            self._perhaps_complete(case, tour, now)
+        else:
+            self._visit_each(case, tour, sites)
+
+    def _proved(self, case: Transaction, tour: Tour, common: m.CommonTimes) -> list[SiteReport]:
+        """Return the reports in `common`, or none if a site has not proved its own."""
+        keys = {part.site: self.credentials.site_key(part.site) for part in common.sites}
+        if not is_proved(keys, case.rid, case.record.att, common):
+            return []
+        reports = [
+            report_in(common, number, tour.asks[part.site])
+            for number, part in enumerate(common.sites)
+        ]
+        return [report for report in reports if report is not None] if None not in reports else []
+
+    def _visit_each(self, case: Transaction, tour: Tour, sites: Iterable[str]) -> None:
+        """Ask `sites` themselves for all that they have to say."""
+        each = tuple(sites)
+        tour.visit_each(each)
+        for site in each:
+            self._dispatch(case, tour, site)
+
+    def _perhaps_complete(self, case: Transaction, tour: Tour, now: Moment) -> None:
+        """Go on once all have reported; where common starts alone lead nowhere, hear the rest first."""
+        if not tour.complete:
+            return
+        if tour.common and tour.choice(case.tries.excluded_starts) is None:
+            self._visit_each(case, tour, tour.common)
+        else:
             self.toured(case, now)
 
     def _report_of(
@@ -238,13 +304,18 @@ class AgentDispatch:
                     tour.visit_directly(name)
                 self._dispatch(case, tour, name)
                 return
-        if report is None or (via != name and _unreached(report)):
+        if report is None or (via != name and not self._is_sealed(case, report)):
             if via != name:
                 tour.visit_directly(name)
                 self._dispatch(case, tour, name)
             return
         tour.reports[name] = tour.believed(report)
         self.outbox.count_run(report.code)
+
+    def _is_sealed(self, case: Transaction, report: SiteReport) -> bool:
+        """Whether a report that comes through another site is the site's own word."""
+        key = self.credentials.site_key(report.site)
+        return is_sealed(key, case.rid, case.record.att, report)
 
     def toured(self, case: Transaction, now: Moment) -> None:
         """All have reported, or the time is over: go on with what is held, or with another round."""
@@ -254,6 +325,8 @@ class AgentDispatch:
         case.agent.tour = None
         record = case.record
         silent = no_answers(site for site in tour.asks if site not in tour.reports)
+        for _ in tour.common:
+            self.outbox.count_run("ok")
         self.events.add(case, tour, silent, now)
         failed = (*failed_visits(tour.reports.values()), *silent)
         record.agent = replace(
@@ -263,8 +336,7 @@ class AgentDispatch:
         if failed and record.spec.request.agent_must_run:
             self.prepare.close(case, must_run("has failed", failed), "failed", now)
             return
-        held = [tour.reports[site].held for site in sorted(tour.reports)]
-        choice = best_choice(tour.needs, held, case.tries.excluded_starts)
+        choice = tour.choice(case.tries.excluded_starts)
         if choice is not None:
             self._chosen(case, tour, choice, now)
             return
@@ -313,7 +385,7 @@ class AgentDispatch:
             report = tour.reports.get(site)
             chosen = [hold for hold in choice.holds if split_resource(hold.resource)[0] == site]
             if not chosen:
-                if report is None or report.held:
+                if report is None or tour.held_at(site):
                     self.prepare.release(case, site)
                 continue
             wants = tuple(Want(hold.resource, hold.start, hold.end, hold.units) for hold in chosen)
@@ -321,7 +393,7 @@ class AgentDispatch:
             if report is not None:
                 part.approval = report.approval
                 part.surplus = tuple(
-                    hold.hold_id for hold in report.held if hold.hold_id not in part.hold_ids
+                    hold_id for hold_id in tour.held_at(site) if hold_id not in part.hold_ids
                 )
             parts[site] = part
         case.parts = parts
@@ -356,10 +428,3 @@ class AgentDispatch:
         )  # fmt: skip
         body = r.encode_record(standing)
         self.table.write(case, r.Note(case.rid, standing.att, body, "agent", script, word.source))
-
-
-def _unreached(report: SiteReport) -> bool:
-    """A site that was to be reached through another says nothing of its own in this report."""
-    return any(
-        each.where == report.site and each.code == RefusalCode.SITE_DOWN for each in report.refusals
-    )

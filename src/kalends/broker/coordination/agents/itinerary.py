@@ -6,7 +6,7 @@ the others (Ramamoorthi et al. 1997, section 3: agents that visit several server
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
@@ -14,10 +14,16 @@ from typing import Final
 import msgspec
 
 from kalends.agents.world.feasible_starts import round_step_s
-from kalends.broker.coordination.agents.agent_choice import Need, common_starts, starts_of
+from kalends.broker.coordination.agents.agent_choice import (
+    Choice,
+    Need,
+    best_choice,
+    common_starts,
+    starts_of,
+)
 from kalends.broker.planning.demand import Demand, demand_of, stage_of, start_window
 from kalends.broker.planning.directory import Directory
-from kalends.contract.messages import SiteReport
+from kalends.contract.messages import CommonPart, CommonTimes, SiteReport
 from kalends.core import limits
 from kalends.core.errors import Conflict, NoCommonTime, Refusal, RefusalCode
 from kalends.core.grains import grain_of
@@ -25,7 +31,7 @@ from kalends.core.identifiers import split_resource
 from kalends.core.progressions import Beat
 from kalends.core.requests import Request, span
 from kalends.core.resources import ResourceInfo
-from kalends.core.scripts import Ask, HeldChoice, Starts, Stop
+from kalends.core.scripts import Ask, HeldChoice, Starts, Stop, TermNeeds
 from kalends.core.spans import beat_of
 
 TOURS_MAX: Final = 8
@@ -55,6 +61,10 @@ class Tour:
     reports: dict[str, SiteReport] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     """How often a site has said that it does not know the script."""
+    common: dict[str, CommonPart] = field(default_factory=dict)
+    """What is known of a site for which a near one has answered, or which has: but for common starts."""
+    answered_by: dict[str, str] = field(default_factory=dict)
+    """For each of these the site that has answered."""
 
     @property
     def complete(self) -> bool:
@@ -71,6 +81,45 @@ class Tour:
         return tuple(
             Stop(near, self.asks[near]) for near in self.stops[site] if near not in self.reports
         )
+
+    def together(self, site: str) -> tuple[str, ...]:
+        """Return the sites that the visit of `site` is for, still: itself first."""
+        return (site, *(stop.site for stop in self.near_stops(site)))
+
+    def meets(self, site: str) -> TermNeeds:
+        """Return what only the sites of the visit of `site` can serve; nothing when it goes nowhere else."""
+        here = self.together(site)
+        if len(here) == 1:
+            return ()
+        elsewhere = {
+            ask.term for name, asks in self.asks.items() if name not in here for ask in asks
+        }
+        return tuple((need.term, need.wanted) for need in self.needs if need.term not in elsewhere)
+
+    def met(self, site: str, common: CommonTimes, reports: Iterable[SiteReport]) -> None:
+        """Take what `site` answers for all sites of its visit."""
+        for part, report in zip(common.sites, reports, strict=True):
+            self.reports[part.site] = self.believed(report)
+            self.common[part.site], self.answered_by[part.site] = part, site
+
+    def visit_each(self, sites: Iterable[str]) -> None:
+        """Each of `sites` gets a visit of its own, and what was answered for it is dropped."""
+        for site in sites:
+            for known in (self.reports, self.common, self.answered_by):
+                known.pop(site, None)
+            self.visit_directly(site)
+
+    def choice(self, excluded: Collection[int]) -> Choice | None:
+        """Return the best common start that is held everywhere."""
+        held = [self._ranked(site) for site in sorted(self.reports)]
+        return best_choice(self.needs, held, excluded)
+
+    def held_at(self, site: str) -> Sequence[int]:
+        """Return the numbers of all slots held at `site`, also of those in no report."""
+        if (part := self.common.get(site)) is not None:
+            return range(part.first, part.first + part.held)
+        report = self.reports.get(site)
+        return [hold.hold_id for hold in report.held] if report is not None else []
 
     def visit_directly(self, site: str) -> None:
         """Nobody passes the agent on to `site` any more: it gets a visit of its own."""
@@ -107,6 +156,12 @@ class Tour:
         wished = {site: report.wished for site, report in self.reports.items()}
         count_max = max(1, HELD_MAX // max(len(asks) for asks in self.asks.values()))
         return common_starts(self.needs, offered, wished, excluded, count_max)
+
+    def _ranked(self, site: str) -> Iterable[tuple[int, HeldChoice]]:
+        held = self.reports[site].held
+        if (part := self.common.get(site)) is None:
+            return enumerate(held)
+        return ((hold.hold_id - part.first, hold) for hold in held)
 
     def _fits(self, hold: HeldChoice, asked: Mapping[tuple[int, str], Ask]) -> bool:
         ask = asked.get((hold.term, hold.resource))

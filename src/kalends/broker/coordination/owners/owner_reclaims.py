@@ -174,13 +174,18 @@ class OwnerReclaims:
             return
         if record is not None:
             self._drop_unfounded(recovery, record, now)
+        cancels = record is not None and recovery.cancels(_not_over(record, now))
         if (
             record is None
             or not recovery.reclaims
             or record.state != "commit"
             or not (record.done and result.won)
             # A job that waits may start later than was foreseen.
-            or (record.spec.placement is None and not recovery.concerns(_to_come(record, now)))
+            or not (
+                record.spec.placement is not None
+                or cancels
+                or recovery.concerns(_to_come(record, now))
+            )
             or any(case.record.replaces == rid for case in self.table.cases.values())
         ):
             self._end_recovery(recovery)
@@ -197,7 +202,10 @@ class OwnerReclaims:
             return
         recovery.record = record
         recovery.stamp = 0
-        self._look_for(recovery, record, now)
+        if cancels:
+            self._cancel_for(recovery, record, now, at_once=True)
+        else:
+            self._look_for(recovery, record, now)
 
     def _give_back(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         self._end_recovery(recovery)
@@ -277,7 +285,9 @@ class OwnerReclaims:
         wants = recovery.moved.whole(wants)
         made = change_of_slots(record.wants, wants, recovery.owners, recovery.reason, now)
         request, text = record.spec.request, record.spec.text
-        spec = Spec(request, text, wants=wants, patience="none", by_others=made)
+        spec = Spec(
+            request, text, wants=wants, patience="none", by_others=made, series=record.spec.series
+        )
         key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
         try:
             recovery.change = self.calls.submit(
@@ -308,14 +318,18 @@ class OwnerReclaims:
         else:
             self._examine(recovery)
 
-    def _cancel_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
+    def _cancel_for(
+        self, recovery: PendingReclaim, record: Record, now: Moment, *, at_once: bool = False
+    ) -> None:
         """Cancel for want of another time; the user learns which owner needs the slots, and why.
 
-        What runs is not ended for a later part: the site asks again, until it is over.
+        What runs is not ended for a later part: the site asks again, until it is over. If an owner cancels
+        `at_once`, no other time has been looked for, and what runs ends.
         """
         self._end_recovery(recovery)
         coming = _to_come(record, now)
-        if not coming or any(want.end > now.wall_s for want in record.wants if want not in coming):
+        runs = any(want not in coming for want in _not_over(record, now))
+        if not at_once and (not coming or runs):
             return
         case = self.table.cases.get(record.rid)
         if case is None:
@@ -324,7 +338,7 @@ class OwnerReclaims:
             return
         told = recovery.in_words
         error = NoCommonTime(
-            f"{told}; no other time suits all parts of the reservation",
+            told if at_once else f"{told}; no other time suits all parts of the reservation",
             remedy="ask the owner, or book another time or resource",
             refusals=recovery.refusals,
         )
@@ -334,7 +348,7 @@ class OwnerReclaims:
             made="cancelled", by=recovery.owners, at=now.wall_s, reason=recovery.reason,
             was=record.wants,
         )  # fmt: skip
-        self.calls.cancel(case.record, NO_TICKET, now, by=made)
+        self.calls.cancel(case.record, NO_TICKET, now, by=made, reclaimed=True)
 
     # Recoveries
 
@@ -370,3 +384,7 @@ class OwnerReclaims:
 
 def _to_come(record: Record, now: Moment) -> Wants:
     return tuple(want for want in record.wants if want.start > now.wall_s)
+
+
+def _not_over(record: Record, now: Moment) -> Wants:
+    return tuple(want for want in record.wants if want.end > now.wall_s)

@@ -52,6 +52,10 @@ class PendingReclaim:
         ]
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
+    def cancels(self, wants: Collection[Want]) -> bool:
+        """Return whether any site cancels for one of `wants`, wherever the reservation could be moved."""
+        return any(each.cancel and concerns(each, wants) for each in self.reclaims.values())
+
     def concerns(self, wants: Collection[Want]) -> bool:
         """Return whether any site takes back one of `wants`."""
         return any(concerns(reclaim, wants) for reclaim in self.reclaims.values())
@@ -60,7 +64,7 @@ class PendingReclaim:
     def in_words(self) -> str:
         """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, of every owner who does, or cannot."""
         return "; ".join(
-            f"{site} {'cannot keep' if each.lost else 'needs'} {_units(each)}{', '.join(each.resources)}"
+            f"{site} {_does(each)} {_units(each)}{', '.join(each.resources)}"
             f" from {format_time(each.start, 'UTC')} for {format_duration(each.end - each.start)}"
             + (f": {each.reason}" if each.reason else "")
             for site, each in sorted(self.reclaims.items())
@@ -86,6 +90,12 @@ def concerns(reclaim: Reclaim, wants: Iterable[Want]) -> bool:
         want.resource in reclaim.resources and want.start < reclaim.end and reclaim.start < want.end
         for want in wants
     )
+
+
+def _does(reclaim: Reclaim) -> str:
+    if reclaim.cancel:
+        return "cancels"
+    return "cannot keep" if reclaim.lost else "needs"
 
 
 def _units(reclaim: Reclaim) -> str:

@@ -22,9 +22,12 @@ from kalends.core import limits
 from kalends.core.attributes import described, matches
 from kalends.core.grains import grain_of
 from kalends.core.identifiers import split_resource
+from kalends.core.local_clocks import shown_by
+from kalends.core.permitted_starts import permitted_starts
 from kalends.core.progressions import EVERY_SECOND, Beat
+from kalends.core.requests import has_windows, span_of
 from kalends.core.resources import ResourceInfo
-from kalends.core.spans import Range, Stage, Step, beat_of, intersection
+from kalends.core.spans import Range, Stage, Step, beat_of, in_all
 
 REACH_S: Final = 28 * 86_400
 """How far a reservation without a window of its own is moved at most, either way."""
@@ -47,6 +50,8 @@ class Relocation(NamedTuple):
     last: int
     others: dict[str, tuple[str, ...]]
     """For each resource that may give way, those like it, in order."""
+    permitted: tuple[Range, ...] | None = None
+    """The begins of `wants` that the user's own windows leave; None: all."""
 
     @property
     def resources(self) -> list[str]:
@@ -77,7 +82,25 @@ def relocation_of(
     first = _begin(wants) - REACH_S if fixed else request.not_before
     last = request.not_after if request.not_after and not fixed else reach
     others = {name: found for name in sorted(reclaimed) if (found := _alike(record, name, infos))}
-    return Relocation(record.wants, wants, max(first, now_s), last, others)
+    first = max(first, now_s)
+    permitted = _permitted(record, wants, first, last)
+    return Relocation(record.wants, wants, first, last, others, permitted)
+
+
+def _permitted(record: Record, wants: Wants, first: int, last: int) -> tuple[Range, ...] | None:
+    """Return the begins of `wants` from `first` on at which what has not begun lies in its windows."""
+    request = record.spec.request
+    alternative = request.alternatives[record.alternative]
+    if not has_windows(alternative):
+        return None
+    start = _begin(record.wants) - span_of(request, alternative)[0]
+    begin = _begin(wants)
+    later = tuple(term for term in alternative.terms if start + term.offset_s >= begin)
+    left = structs.replace(alternative, terms=later or alternative.terms)
+    moved = structs.replace(request, alternatives=(left,))
+    permitted = permitted_starts(moved, 0, first, last)
+    shift_s = begin - start
+    return permitted and tuple((low + shift_s, high + shift_s) for low, high in permitted)
 
 
 def replacement(
@@ -92,7 +115,11 @@ def replacement(
         return _replacement(moved, infos, free, excluded)
     clock = clocks[0]
     local = moved._replace(
-        wants=clock.wants(moved.wants), first=clock.of(moved.first), last=clock.of(moved.last)
+        wants=clock.wants(moved.wants),
+        first=clock.of(moved.first),
+        last=clock.of(moved.last),
+        permitted=moved.permitted
+        and tuple((clock.of(low), shown_by(high, clock.zone)) for low, high in moved.permitted),
     )
     shown = {name: clock.steps(steps) for name, steps in free.items()}
     tried = [clock.wants(each) for each in excluded]
@@ -136,13 +163,19 @@ def _nearest(
     beat = _beat(stages, infos)
     if beat is None or moved.first > last:
         return None
-    starts: Iterator[Range] = iter([(moved.first, last)])
-    for name, of_one in stages.items():
-        for stage in added(of_one):
-            suits = ranges(free.get(name, ()), stage, moved.first, last)
-            starts = intersection(starts, suits)
+    suits = (
+        ranges(free.get(name, ()), stage, moved.first, last)
+        for name, of_one in stages.items()
+        for stage in added(of_one)
+    )
+    whole = [(moved.first, last)]
+    permitted = whole if moved.permitted is None else moved.permitted
     nearest = min(
-        (each for found in starts for each in _nearest_in(found, beat, begin, wants, tried)),
+        (
+            each
+            for found in in_all([whole, permitted, *suits])
+            for each in _nearest_in(found, beat, begin, wants, tried)
+        ),
         key=lambda at: (abs(at - begin), at),
         default=None,
     )

@@ -32,8 +32,13 @@ def on_commit(record: Record, now: Moment) -> tuple[RequestNotice, ...]:
     """Return what its user is told once `record` is committed as it is."""
     if (made := record.spec.by_others) is not None:
         return (_by_others(record, made, made.made),)
+    news = (_taken(record, now),) if record.spec.heir_of else ()
+    if record.spec.deputy and not record.replaces:
+        news = (_notice(record, "booked", now, by=record.spec.deputy),)
     if record.owners.asked_at and record.listed:
-        return (_notice(record, "approved", now, reason="; ".join(record.owners.words)),)
+        return (*news, _notice(record, "approved", now, reason="; ".join(record.owners.words)))
+    if news:
+        return news
     return (_notice(record, "came", now),) if record.listed else ()
 
 
@@ -95,6 +100,15 @@ def not_placed(record: Record) -> str:
     return f"{record.replaces}-not-placed"
 
 
+def _taken(record: Record, now: Moment) -> RequestNotice:
+    """Return the notice for its former holder that `record` has taken it over."""
+    about = {**_of(record), "user": record.spec.heir_of}
+    return RequestNotice(
+        id=f"{record.rid}-taken", occasion="taken", at_s=now.wall_s, by=record.user, was=record.wants,
+        **about,
+    )  # fmt: skip
+
+
 def _by_others(record: Record, made: ChangeByOthers, occasion: Occasion) -> RequestNotice:
     slots = () if occasion in ("cancelled", "not-placed") else record.wants
     return RequestNotice(
@@ -104,12 +118,18 @@ def _by_others(record: Record, made: ChangeByOthers, occasion: Occasion) -> Requ
 
 
 def _notice(
-    record: Record, occasion: Occasion, now: Moment, *, until: int = 0, reason: str = ""
+    record: Record,
+    occasion: Occasion,
+    now: Moment,
+    *,
+    until: int = 0,
+    reason: str = "",
+    by: str = "",
 ) -> RequestNotice:
     slots = () if occasion == "gave-up" else record.wants
     return RequestNotice(
         id=f"{record.rid}-{occasion}-{record.att}", occasion=occasion, at_s=now.wall_s, slots=slots,
-        until=until, reason=reason, **_of(record),
+        until=until, reason=reason, by=by, **_of(record),
     )  # fmt: skip
 
 
@@ -117,6 +137,7 @@ def _of(record: Record) -> dict[str, Any]:
     spec = record.spec
     return {
         "user": record.user, "request": record.reservation, "asked": spec.text, "note": spec.request.note,
+        "changes": record.changes,
     }  # fmt: skip
 
 

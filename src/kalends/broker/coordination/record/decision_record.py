@@ -16,6 +16,10 @@ Commit    open at this attempt, and the request    commit; the replaced one is `
           job that has started nowhere, or could   committer until they are done
           not be started; or with `running` of one
           that has, and has not ended
+          and with `heir`: it was offered to its   the same, and all shares of it end
+          user, and the offer was not withdrawn
+Commit-   all of its requests are open at their    all of them are committed
+Series    attempts
 Close     open at this attempt                     closed: the outcome is abort
 Cancel    commit                                   cancelled, owned by the canceller, who tells the
                                                    sites until they are done
@@ -50,12 +54,13 @@ Recover   no commit, cancelled or replaced           commit, to be told to its s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from kalends.contract.calls import Event, Patience, PlacedEnd, PlacedJob, RequestState, Waiting
+from kalends.contract.costs import Cost, Pays
 from kalends.contract.messages import Chosen, Mark, Want
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.attributes import PlacePreference
@@ -63,9 +68,11 @@ from kalends.core.errors import Problem, StoreDamaged
 from kalends.core.identifiers import split_resource
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
+from kalends.core.money import NO_CAP
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.steps import Step, StepPart
+from kalends.core.transport import JobData
 from kalends.notices.request_notice import RequestNotice
 
 RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
@@ -88,6 +95,8 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True, tag="place"):
     prefer: tuple[PlacePreference, ...] = ()
     homes: tuple[str, ...] = ()
     pick: str = ""
+    rank: str = ""
+    data: tuple[JobData, ...] = ()
     redundant: bool = False
     by_limits: bool = False
     elsewhere: tuple[str, ...] = ()
@@ -111,6 +120,26 @@ class StepJob(msgspec.Struct, frozen=True, tag="step"):
     step: Step
 
 
+class SeriesPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The occurrence `name` of the series `id`, which each of its requests describes whole.
+
+    The rule counts from the local time `first` in `zone`. If they are `together`, all `count` requests of
+    the series are committed, or none. Each may begin `give_s` earlier or later. If it `keeps_going`, those
+    beyond an owner's horizon wait for it.
+    """
+
+    id: str
+    name: str
+    rule: str
+    zone: str
+    first: str
+    skip: tuple[str, ...] = ()
+    together: bool = False
+    count: int = 1
+    give_s: int = 0
+    keeps_going: bool = False
+
+
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """The request; `wants` are given when they are fixed from the start.
 
@@ -131,6 +160,13 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     patience: Patience = "held"
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
+    series: SeriesPart | None = None
+    by_participant: bool = False
+    """They are a participant, who acts in the name of its user."""
+    heir_of: str = ""
+    """It takes over the reservation of this user."""
+    deputy: str = ""
+    """This user has booked it, in the name of its user."""
 
     @property
     def placement(self) -> Placement | None:
@@ -275,6 +311,14 @@ class Record(msgspec.Struct, omit_defaults=True):
     agent: AgentFacts = NO_AGENT
     owners: OwnerFacts = NO_OWNERS
     job: JobFacts = NO_JOB
+    costs: dict[str, Cost] = {}
+    """The cost of its slots at each site, as it was promised there."""
+    cancelled_at: int = 0
+    """When it was cancelled (seconds UTC): what sites pay back is by that."""
+    reclaimed: bool = False
+    """It was cancelled because an owner has taken slots of it back: its user pays no fee anywhere."""
+    refunds: dict[str, int] = {}
+    """What each site has paid back when it was cancelled (parts)."""
 
     @property
     def asks_first(self) -> bool:
@@ -320,13 +364,32 @@ class Record(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_told(self) -> bool:
-        """Whether nothing more becomes of it in a moment: it is settled, or owners are to approve it."""
-        before_owners = self.waiting is not None and self.waiting.approval
-        return self.public_state != "open" or before_owners
+        """Whether nothing more becomes of it in a moment: it is settled, or it waits for an owner's word or
+        horizon.
+        """
+        waiting = self.waiting
+        later = waiting is not None and (waiting.approval or bool(waiting.opens))
+        return self.public_state != "open" or later
 
     @property
     def principal(self) -> Principal:
         return Principal(self.user, self.groups)
+
+    def is_asked_by(self, digest: str) -> bool:
+        """Whether a call of this digest, with its key, asks for it; a recovered one has no digest."""
+        return self.digest in ("", digest)
+
+    def pays(self, site: str) -> Pays | None:
+        """Return who pays at `site`, and how much at most; None: the user, whatever it costs."""
+        budgets, projects = self.spec.request.at_most, self.spec.request.projects
+        # Nobody pays more because an owner moves a reservation.
+        by_others = self.spec.by_others is not None and not self.spec.by_participant
+        for_owner = bool(self.replaces) and by_others
+        if not (budgets or projects or for_owner):
+            return None
+        project = projects.get(site, projects.get("", ""))
+        at_most = 0 if for_owner else budgets.get(site, budgets.get("", NO_CAP))
+        return Pays(project, at_most, reclaimed=for_owner)
 
     @property
     def public_state(self) -> RequestState:
@@ -373,10 +436,22 @@ class Note(OfCase, frozen=True):
 
 
 class Raise(OfCase, frozen=True):
+    """The result brings the source of `script`, if that is given and still stored."""
+
     rid: str
     att: int
     owner: str
     body: bytes
+    script: str = ""
+
+
+class Heir(NamedTuple):
+    """The `reservation` was offered to `user` by `giver`, and changes hands at `at` (seconds UTC)."""
+
+    reservation: str
+    user: str
+    giver: str
+    at: int
 
 
 class Commit(OfCase, frozen=True):
@@ -395,6 +470,15 @@ class Commit(OfCase, frozen=True):
     elsewhere: bool = False
     running: bool = False
     again: bool = False
+    heir: Heir | None = None
+    """It is a hand-over: its condition is that the offer stands, and it ends all shares."""
+
+
+class CommitSeries(msgspec.Struct, frozen=True):
+    """The commits of all requests of the series `rid`: none of them replaces another."""
+
+    rid: str
+    commits: tuple[Commit, ...]
 
 
 class Close(OfCase, frozen=True):
@@ -410,8 +494,11 @@ class Cancel(OfCase, frozen=True):
 
 
 class Finish(OfCase, frozen=True):
+    """`refunds`: the parts that sites have paid back for a cancelled reservation."""
+
     rid: str
     state: RecordState
+    refunds: dict[str, int] = {}
 
 
 class Adopt(OfCase, frozen=True):
@@ -561,6 +648,7 @@ Operation = (
     | NoteBegan
     | NoteNodes
     | Recover
+    | CommitSeries
 )
 
 
@@ -598,7 +686,8 @@ class Registered(msgspec.Struct, frozen=True):
     """The answer to `operation`, after it is durable. `record` is the row, where it was not won.
 
     There is a row that cannot be read where `unreadable` is given: then nothing follows from `record`.
-    The parts of a job in step start at `begins_ms` (UTC) if they were assembled.
+    The parts of a job in step start at `begins_ms` (UTC) if they were assembled. `source` is what a `Raise`
+    has asked for.
     """
 
     operation: Operation
@@ -606,6 +695,7 @@ class Registered(msgspec.Struct, frozen=True):
     record: Record | None = None
     unreadable: Unreadable | None = None
     begins_ms: int = 0
+    source: str = ""
 
 
 _ENCODER = msgspec.msgpack.Encoder()

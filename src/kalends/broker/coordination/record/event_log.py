@@ -20,7 +20,7 @@ TRAIL_MAX: Final = 64
 
 _NOTED: Final = {
     "held": frozenset({"held"}),
-    "waiting": frozenset({"waiting", "listed", "recalled"}),
+    "waiting": frozenset({"waiting", "listed", "recalled", "passed-over"}),
     "approval": frozenset({"asked", "approved"}),
 }
 """The kinds of events that a Note of each sort is written for."""

@@ -25,12 +25,15 @@ PERMANENT: Final = frozenset(
         RefusalCode.ADVISORY,
         RefusalCode.TOO_MUCH,
         RefusalCode.TOO_LONG,
+        RefusalCode.TOO_SHORT,
+        RefusalCode.INCOMPLETE,
         RefusalCode.LIMIT,
         RefusalCode.DRAINED,
         RefusalCode.BAD_ANSWER,
         RefusalCode.OLDER_VERSION,
         RefusalCode.NO_PLACE,
         RefusalCode.TOO_LATE,
+        RefusalCode.PAYER,
     }
 )
 """Refusals that another start of the same request would meet again."""
@@ -65,7 +68,9 @@ def key_reused(key: str) -> KeyReused:
     return KeyReused(
         "this key was used before with another request",
         where="key",
-        remedy=f"make a new key; `kalends show --key {quote(key)}` shows the old request",
+        remedy=f"make a new key; `kalends show --key {quote(key)}` shows the old request"
+        if not key.startswith(("by:", "for:"))  # Made of the key of a caller for another user.
+        else "make a new key; `kalends list` shows the old request",
     )
 
 

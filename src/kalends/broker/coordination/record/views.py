@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kalends.broker.coordination.record.decision_record import JobFacts, Record
 from kalends.broker.coordination.record.plain_data import plain_data
 from kalends.contract.calls import AgentNote, ClaimView, PlacedJob, RequestView, UnitsOut
+from kalends.contract.fields import Want
 from kalends.core.errors import KalendsError, Problem
 from kalends.core.identifiers import split_resource
 from kalends.core.language import format_term
@@ -27,19 +28,6 @@ def view_of(
     if record.replaces and record.state == "open":
         changing = record.rid
     reserved = record.state in ("commit", "cancelled", "replaced")
-    claims = tuple(
-        ClaimView(
-            resource=want.resource,
-            start=want.start,
-            end=want.end,
-            units=want.units,
-            confirmed=reserved
-            and (
-                record.done if confirmed is None else split_resource(want.resource)[0] in confirmed
-            ),
-        )
-        for want in wants
-    )
     return RequestView(
         id=record.reservation,
         state=record.public_state,
@@ -48,7 +36,7 @@ def view_of(
         created_at=record.created_ms // 1000,
         start=min((want.start for want in wants), default=0),
         end=max((want.end for want in wants), default=0),
-        claims=claims,
+        claims=tuple(_claims(record, wants, reserved, confirmed)),
         attempts=record.att,
         expires_at=record.held_until_ms // 1000 if record.public_state == "held" else 0,
         note=record.spec.request.note,
@@ -65,15 +53,35 @@ def view_of(
         needs_approval=record.owners.needed if record.public_state == "held" else (),
         recalled_until=record.recalled_until if record.public_state == "held" else 0,
         priority=record.spec.request.priority,
+        costs={site: cost.charge for site, cost in record.costs.items()} if reserved else {},
+        refunds=record.refunds,
         changed=record.ended_by or (record.spec.by_others if reserved else None),
+        changes=record.changes,
+        updated_at=(record.trail[-1].at_ms if record.trail else record.created_ms) // 1000,
         parts_ended_at=record.job.parts_ended_at,
         units_out=tuple(
             UnitsOut(resource=resource, units=lack.nodes, at=lack.at, detail=lack.detail)
             for resource, lack in record.owners.nodes_out.items()
             if lack.nodes and record.state == "commit"
         ),
+        series=record.spec.series.id if record.spec.series is not None else "",
+        occurrence=record.spec.series.name if record.spec.series is not None else "",
+        booked_by=record.spec.deputy,
+        given_by=record.spec.heir_of if reserved else "",
         problem=record.problem,
     )
+
+
+def _claims(
+    record: Record, wants: Sequence[Want], reserved: bool, confirmed: frozenset[str] | None
+) -> Iterator[ClaimView]:
+    for want in wants:
+        site, _ = split_resource(want.resource)
+        done = record.done if confirmed is None else site in confirmed
+        yield ClaimView(
+            resource=want.resource, start=want.start, end=want.end, units=want.units,
+            confirmed=reserved and done,
+        )  # fmt: skip
 
 
 def _placed(job: JobFacts) -> PlacedJob | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.coordination.record.refusal_errors import PERMANENT, site_away
 from kalends.broker.coordination.transaction import by_site
@@ -14,12 +16,14 @@ from kalends.broker.planning.explanations import explain_one, of_alternative, ot
 from kalends.broker.planning.local_days import plan
 from kalends.broker.planning.needs import NOTHING_BARRED, BarredNeeds, needs_of
 from kalends.broker.planning.planner import Free, Key, Plan, candidates, executable, fixed_start
+from kalends.broker.planning.price_lists import NOTHING_PRICED, PriceLists
 from kalends.broker.planning.search_budget import Work
 from kalends.calendars import unknown_resource
 from kalends.contract.messages import RoomNeed, Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
-from kalends.core.identifiers import split_resource
+from kalends.core.identifiers import site_of, split_resource
+from kalends.core.money import format_credits
 from kalends.core.refusals import error_of
 from kalends.core.requests import Request
 
@@ -88,9 +92,12 @@ def plans(
     count: int = 1,
     excluded: Collection[Key] = (),
     work: Work | None = None,
+    prices: PriceLists = NOTHING_PRICED,
 ) -> Sequence[Plan]:
     """As `local_days.plan`, for the resources that the broker knows."""
-    return plan(request, directory.resources, free, count=count, excluded=excluded, work=work)
+    return plan(
+        request, directory.resources, free, count=count, excluded=excluded, work=work, prices=prices
+    )
 
 
 def why_not(
@@ -101,6 +108,7 @@ def why_not(
     *,
     hopeless: bool = False,
     barred: BarredNeeds = NOTHING_BARRED,
+    prices: PriceLists = NOTHING_PRICED,
 ) -> tuple[Refusal, ...]:
     """Return why there is no plan, for each alternative, given the refusals of sites.
 
@@ -109,6 +117,8 @@ def why_not(
     told of like one that is not there: when it is named, in the same words and place; when attributes
     would pick it, not at all. What is `barred` is told of by the owner's rule, and never called taken.
     """
+    if prices and request.at_most and (dear := too_dear(request, directory, free, prices)):
+        return dear
     hidden = {each.where for each in refusals if each.code == RefusalCode.UNKNOWN_RESOURCE}
     seen = {name: info for name, info in directory.resources.items() if name not in hidden}
     told = [refusal for refusal in refusals if refusal.where not in hidden]
@@ -135,6 +145,34 @@ def why_not(
     hopeful = [each for each in reasons if not any(one.code in _HOPELESS for one in each)]
     chosen = reasons if hopeless or not hopeful else hopeful
     return tuple(dict.fromkeys(refusal for each in chosen for refusal in each))
+
+
+def too_dear(
+    request: Request, directory: Directory, free: Free, prices: PriceLists
+) -> tuple[Refusal, ...]:
+    """Return which budgets are too small for the cheapest start; () if money is not the reason."""
+    unlimited = msgspec.structs.replace(request, at_most={}, prefer_price=False, rates={})
+    if not plan(unlimited, directory.resources, free, prices=prices):
+        return ()
+    told, owners = [], prices.owners()
+    for site, cap in sorted(request.at_most.items()):
+        owner = site or owners[0]
+        if owner not in owners:
+            continue
+        of_owner = {name: of for name, of in prices.of.items() if site_of(name) == owner}
+        cheapest = msgspec.structs.replace(unlimited, prefer_price=True)
+        found = plan(cheapest, directory.resources, free, prices=PriceLists(of_owner, prices.lists))
+        least = min((each.costs.get(owner, 0) for each in found), default=0)
+        if least > cap:
+            told.append(
+                Refusal(
+                    where=owner,
+                    code=RefusalCode.PRICE,
+                    detail=f"the cheapest start costs {format_credits(least)} credits there, more than"
+                    f" {format_credits(cap)}, the budget",
+                )
+            )
+    return tuple(told)
 
 
 def _unless_unheard(

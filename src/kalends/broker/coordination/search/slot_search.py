@@ -31,6 +31,7 @@ from kalends.broker.planning.needs import barred_needs
 from kalends.broker.planning.planner import Plan
 from kalends.broker.planning.polling.polls import Poll, poll_of
 from kalends.broker.planning.polling.site_statistics import Odds
+from kalends.broker.planning.price_lists import NOTHING_PRICED
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
 from kalends.core.errors import (
@@ -195,6 +196,7 @@ class SlotSearch:
         look.free = {}
         look.barred = {}
         look.approval = set()
+        look.prices = NOTHING_PRICED
         case.tries.refusals = []
         look.queries = {}
         self._go_on(case, lambda: self._first_asked(case, now), now)
@@ -216,6 +218,8 @@ class SlotSearch:
         """At first as few as the model says; who has lost a race, or looks for what is held, asks all."""
         everybody = bool(
             case.fixed
+            or case.record.spec.request.prefer_price
+            or case.record.spec.request.at_most
             or case.tries.rounds
             or case.tries.excluded
             or case.tries.silent
@@ -271,7 +275,9 @@ class SlotSearch:
         del look.queries[view.query_id], self._queries[view.query_id]
         if look.counting == "all" and all(each.site != site for each in look.queries.values()):
             self.lists.seen(case, site)
-        believed = self.checks.view(site, view, asked, now).views
+        answer = self.checks.view(site, view, asked, now)
+        believed = answer.views
+        look.prices = look.prices.added([answer])
         look.barred = {**look.barred, **barred_needs(believed, asked.needs)}
         for of_one in believed:
             look.free = {**look.free, of_one.resource: of_one.steps}
@@ -370,8 +376,9 @@ class SlotSearch:
         answered = {name: free[name] for name in free if site_of(name) not in tries.silent}
         for among in (answered,) if hurried or len(answered) == len(free) else (answered, free):
             found = plans(
-                record.spec.request, self.directory, among, count=spread, excluded=tries.excluded
-            )
+                record.spec.request, self.directory, among, count=spread,
+                excluded=tries.excluded, prices=look.prices,
+            )  # fmt: skip
             if found:
                 break
         else:
@@ -384,7 +391,9 @@ class SlotSearch:
             request = case.record.spec.request
             refused = (*tries.shunned.values(), *tries.refusals)
             look = case.look
-            why = why_not(request, self.directory, look.free, refused, barred=look.barred)
+            why = why_not(
+                request, self.directory, look.free, refused, barred=look.barred, prices=look.prices
+            )
             return tuple(dict.fromkeys((*tries.shunned.values(), *why)))
         refusals = tries.refusals
         silent = {site_of(each.where) for each in refusals if each.code == RefusalCode.SITE_DOWN}

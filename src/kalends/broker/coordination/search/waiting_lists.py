@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,13 +23,18 @@ from kalends.broker.coordination.trust.credentials import Credentials
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.in_flight import fits, overlaid
+from kalends.broker.planning.window_wants import cut_to_windows
 from kalends.contract import messages as m
+from kalends.contract.costs import Pays
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.requests import Term, shortest_stage_s
+
+DEAR_MAX: Final = 16
+"""Resources that a request was passed over for, as far as its story tells: a site may name any number."""
 
 
 @dataclass(eq=False)
@@ -110,8 +116,12 @@ class ListPlaces:
         wish = m.Await(
             rid=record.rid, att=record.att, secret=self.credentials.secret(record, part.site),
             stamp=record.stamp, principal=record.principal,
-            wants=part.wants if case.fixed else _as_much(part.wants, terms),
+            wants=part.wants
+            if case.fixed
+            else cut_to_windows(request, _as_much(part.wants, terms)),
             length_s=shortest_stage_s(request), seen=case.lists.looked_into.get(part.site, 0),
+            # What a change is paid back, its site knows when it is asked for slots.
+            pays=None if record.replaces else record.pays(part.site) or Pays(),
         )  # fmt: skip
         self.outbox.send(part.site, wish)
 
@@ -132,7 +142,19 @@ class ListPlaces:
         part.voted = True
         if not awaited.offered:
             part.ahead = awaited.ahead
+        if awaited.dear is not None:
+            self._too_dear(case, awaited.dear, now)
         self.look_if_stirred(case, now)
+
+    def _too_dear(self, case: Transaction, refusal: Refusal, now: Moment) -> None:
+        """Write down, once for each resource, that room went to others because of its price."""
+        told, about = case.lists.dear, (refusal.where, refusal.code)
+        if about in told or len(told) >= DEAR_MAX:
+            return
+        told.add(about)
+        case.tries.refusals = [*case.tries.refusals, refusal][-limits.REFUSALS_MAX :]
+        self.log.add(case, "passed-over", f"{refusal.where}: {refusal.detail}", now, (refusal,))
+        self.prepare.note_waiting(case, case.record.waiting)
 
     def look_if_stirred(self, case: Transaction, now: Moment) -> None:
         """Not before all lists have answered: what comes free after the look is told."""

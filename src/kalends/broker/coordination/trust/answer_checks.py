@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kalends.contract import messages as m
+from kalends.contract.common_times import complaint_about as complaint_about_common
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
@@ -73,7 +74,7 @@ class AnswerChecks:
             case m.Locked():
                 return replace(message, refusals=refusals)
             case m.Report():
-                return replace(message, sites=(refused_report(site),))
+                return replace(message, sites=(refused_report(site),), common=None)
         return None
 
     def view(self, site: str, view: m.View, asked: SiteQuestion, now: Moment) -> m.View:
@@ -122,7 +123,8 @@ def complaint_about(site: str, message: m.Message) -> str:
         case m.Report():
             return _of_report(site, message)
         case m.Awaited():
-            return _of_offers(site, message.offered)
+            dear = (message.dear,) if message.dear is not None else ()
+            return _of_offers(site, message.offered) or _of_refusals(site, dear)
         case m.OwnerSays():
             own = all(is_of(site, name) for name in message.resources)
             return "" if own else "speaks for another owner"
@@ -147,7 +149,12 @@ def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
         return "answers a question to another site"
     if len(view.views) != len(asked.wants):
         return "answers more, or fewer, questions than it was asked"
+    lists = {each.terms: each for each in view.prices}
+    if len(lists) < len(view.prices):
+        return "shows two price lists of one name"
     for of_one, want in zip(view.views, asked.wants, strict=True):
+        if found := _of_prices(of_one, lists, want):
+            return found
         if of_one.resource != want.resource:
             return "answers about another resource than it was asked for"
         if of_one.refusal is not None and (found := _of_refusals(site, (of_one.refusal,))):
@@ -244,11 +251,18 @@ def _of_refusals(site: str, refusals: Iterable[Refusal]) -> str:
 
 
 def _of_report(site: str, report: m.Report) -> str:
-    names = [each.site for each in report.sites]
-    if names[0] != site:
+    told = report.sites if report.common is None else report.common.sites
+    names = [each.site for each in told]
+    if names[:1] != [site]:
         return "reports about another site before itself"
     if len(set(names)) != len(names):
         return "reports twice about one site"
+    if report.common is not None:
+        return (
+            "reports about each site and about all"
+            if report.sites
+            else complaint_about_common(report.common)
+        )
     return _of_part(report.sites[0])
 
 
@@ -279,6 +293,21 @@ def _of_places(site: str, offers: Sequence[m.PlaceOffer]) -> str:
         return "holds two places with one number"
     if len({each.machine for each in offers}) < len(offers):
         return "offers two places on one machine"
+    return ""
+
+
+def _of_prices(of_one: m.FreeSteps, lists: Mapping[str, m.PriceList], want: Want) -> str:
+    """A price list has no gaps, and reaches over the time for which something is free."""
+    if not of_one.terms:
+        return ""
+    if of_one.terms not in lists or not (steps := lists[of_one.terms].steps):
+        return "prices a resource by a list that it does not show"
+    if any(before[1] != after[0] for before, after in pairwise(steps)):
+        return "shows a price list with gaps"
+    if any(start >= end for start, end, _ in steps):
+        return "shows a price list out of order"
+    if steps[0][0] > want.start or (of_one.steps and steps[-1][1] < of_one.until):
+        return "prices another time than it was asked for"
     return ""
 
 

@@ -4,8 +4,9 @@ With each commit and each cancel a site is told what only the register can have 
 put back, and has forgotten its own word, believes it again when a site shows it; it believes nothing that it
 never said. So no site can make a reservation, or end one, by claiming that it was decided.
 
-The warrant of a change also says which reservation it changed, and how many changes there were by then: sites
-know a change by an id of its own, and users by that of the reservation.
+A warrant also has the key of the user's call, so that the same call finds its request again. That of a
+change says which reservation it changed, and how many changes there were by then: sites know a change by an
+id of its own, and users by that of the reservation.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ _CANCEL: Final = "cancel"
 
 
 class Line(NamedTuple):
-    """The reservation that a record is of, and the number of changes up to it."""
+    """The reservation that a record is of, the number of changes up to it, and the key of the user's call."""
 
     reservation: str
     changes: int
+    key: str
 
 
 def of_commit(secret: str, site: str, record: Record) -> str:
@@ -58,24 +60,19 @@ def proves_cancel(secret: str, site: str, kept: m.Kept) -> Line | None:
 
 
 def _line_of(record: Record) -> Line:
-    return Line(record.reservation, record.changes)
+    return Line(record.reservation, record.changes, record.key)
 
 
 def _made(secret: str, site: str, rid: str, att: int, line: Line, what: str) -> str:
-    """The proof; of a change, its line too, which the proof is also of."""
-    if line == Line(rid, 0):
-        return proofs.of_decision(secret, site, rid, att, what)
-    reservation, changes = line
-    proof = proofs.of_decision(secret, site, rid, att, what, reservation, str(changes))
-    return f"{proof}/{reservation}/{changes}"
+    """The proof of `what` and of `line`, and the line; who has changed nothing is of itself."""
+    reservation, changes, key = line
+    proof = proofs.of_decision(secret, site, rid, att, what, reservation, str(changes), key)
+    return "/".join((proof, "" if reservation == rid else reservation, str(changes), key))
 
 
 def _proved(secret: str, site: str, kept: m.Kept, what: str) -> Line | None:
-    _, _, words = kept.warrant.partition("/")
-    reservation, _, changes = words.partition("/")
-    line = Line(kept.rid, 0)
-    if reservation:
-        line = Line(reservation, int(changes) if changes.isdecimal() else 0)
+    _, reservation, changes, key = (*kept.warrant.split("/", 3), "", "", "")[:4]
+    line = Line(reservation or kept.rid, int(changes) if changes.isdecimal() else 0, key)
     true = _made(secret, site, kept.rid, kept.att, line, what)
     return line if proofs.same(kept.warrant, true) else None
 

@@ -19,6 +19,7 @@ from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.trust.credentials import Credentials
 from kalends.contract import messages as m
+from kalends.contract.costs import NOT_TOLD
 from kalends.core.intervals import Moment
 
 RESEND_AFTER_MS: Final = 1_000
@@ -53,7 +54,8 @@ class DecidePhase:
         for site, wants in by_site(case.record.wants).items():
             hold_ids = case.record.chosen.get(site, ())
             done = case.record.done or case.record.told
-            case.parts[site] = Branch(site, wants, hold_ids, voted=True, done=done)
+            cost = case.record.costs.get(site)
+            case.parts[site] = Branch(site, wants, hold_ids, voted=True, done=done, cost=cost)
 
     def tell(self, case: Transaction, now: Moment) -> None:
         case.resend_every_ms = RESEND_AFTER_MS
@@ -79,7 +81,10 @@ class DecidePhase:
         elif case.phase == "cancelling" and not part.freed:
             secret = self.credentials.secret(record, part.site)
             warrant = self.credentials.cancel_warrant(record, part.site)
-            cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret, warrant=warrant)
+            cancel = m.Cancel(
+                rid=record.rid, att=record.att, secret=secret, warrant=warrant,
+                at=record.cancelled_at, reclaimed=record.reclaimed,
+            )  # fmt: skip
             self.outbox.send(part.site, cancel)
 
     def reread(self, case: Transaction, row: Record | None, now: Moment) -> None:
@@ -120,11 +125,16 @@ class DecidePhase:
             elif self.all_done(case):
                 self._all_told(case)
         elif done.of == "cancel" and case.phase == "cancelling" and not part.freed:
-            part.freed = True
+            part.freed, part.refund = True, done.refund
             if all(part.freed for part in case.parts.values()):
                 case.record.done = True
+                case.record.refunds = {
+                    part.site: part.refund
+                    for part in case.parts.values()
+                    if part.cost and part.refund != NOT_TOLD
+                }
                 self.table.answer(case)
-                self.table.write(case, r.Finish(case.rid, case.record.state))
+                self.table.write(case, r.Finish(case.rid, case.record.state, case.record.refunds))
 
     def _all_told(self, case: Transaction) -> None:
         """Locked everywhere: the sites may forget the decision."""

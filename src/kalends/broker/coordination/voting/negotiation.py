@@ -31,10 +31,16 @@ from kalends.broker.coordination.trust.answer_checks import (
     bad_answer,
     complaint_about_holds,
 )
+from kalends.broker.coordination.trust.cost_checks import (
+    complaint_about_cost,
+    complaint_about_limit,
+    complaint_about_payer,
+)
 from kalends.broker.coordination.trust.credentials import Credentials
 from kalends.broker.coordination.voting.prepare_phase import PreparePhase, no_answers
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
+from kalends.contract.costs import Cost, Pays
 from kalends.core.errors import KalendsError, LostRace, Refusal, RefusalCode
 from kalends.core.identifiers import site_of
 from kalends.core.intervals import Moment
@@ -102,9 +108,14 @@ class Negotiation:
             self.prepare.give_up_attempt(case, detail, (), now)
         elif case.phase == "voting" and visited.vote != "yes":
             self._bad_holds(case, site, "holds the slots that it was asked to promise", now)
+        elif visited.cost and (
+            complaint := self.complaint_of(case, part, visited.cost, promised=visited.vote == "yes")
+        ):
+            self._bad_holds(case, site, complaint, now)
         else:
             part.voted = visited.vote == "yes"
             part.approval = visited.approval
+            part.cost = visited.cost
             self._holds(case, part, visited.held, now)
 
     def granted(self, site: str, grant: m.Grant, now: Moment) -> None:
@@ -277,9 +288,23 @@ class Negotiation:
             case.tries.unkept.add(site)
             self.refused(case, voted.refusals, now)
             return
-        part.voted = True
+        cost = voted.cost
+        if cost and (complaint := self.complaint_of(case, part, cost, promised=True)):
+            case.tries.unkept.add(site)
+            self._bad_holds(case, site, complaint, now)
+            return
+        part.voted, part.cost = True, cost
         if all(part.voted for part in case.parts.values()):
             self.prepare.commit(case, now)
+
+    def complaint_of(self, case: Transaction, part: Branch, cost: Cost, *, promised: bool) -> str:
+        """Return what is wrong with the `cost` of the slots that `part` holds, or has promised."""
+        record = case.record
+        pays = record.pays(part.site) or Pays()
+        found = complaint_about_cost(cost, part.wants, changes=bool(record.replaces))
+        found = found or complaint_about_payer(cost, record.user, pays.project)
+        # What is paid back is fixed with the promise: before it, nobody knows what is to be paid.
+        return found or (complaint_about_limit(cost, pays.at_most) if promised else "")
 
     def refused(self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
@@ -330,7 +355,7 @@ class Negotiation:
         patience = case.record.spec.patience
         if patience == "none" or not codes or case.tries.rounds >= PATIENT_ROUNDS_MAX:
             return False
-        if codes <= {RefusalCode.HELD, RefusalCode.SITE_DOWN}:
+        if codes <= {RefusalCode.HELD, RefusalCode.CREDIT_PROMISED, RefusalCode.SITE_DOWN}:
             return True
         return (
             codes <= {*AWAITED, RefusalCode.SITE_DOWN}

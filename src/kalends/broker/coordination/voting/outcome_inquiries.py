@@ -59,7 +59,7 @@ class OutcomeInquiries:
         outcome: Literal["commit", "abort", "pending"] = "abort"
         if row is not None and committed:
             outcome, chosen = "commit", row.chosen
-        elif not ask.certain:
+        elif not ask.certain and (row is None or row.state == "open"):
             outcome = "pending"
         elif row is not None and row.state == "open" and row.att <= ask.att:
             outcome = "pending"

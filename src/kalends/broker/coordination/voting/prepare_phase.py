@@ -7,8 +7,8 @@ it for ever and begins the next, or by Close.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
@@ -64,6 +64,10 @@ class PreparePhase:
     credentials: Credentials
     deadlines: Deadlines
     in_flight: RequestsInFlight
+    joint: Callable[[Transaction, r.Commit, Moment], bool] = field(
+        init=False, default=lambda case, op, now: False
+    )
+    """Whether the request is committed together with others, once they are ready."""
 
     def unreachable(self, wants: tuple[Want, ...]) -> KalendsError | None:
         """Return the error for sites of `wants` that cannot be asked, if there are such."""
@@ -110,6 +114,8 @@ class PreparePhase:
             queue=case.phase == "holding" and record.spec.patience != "none",
             considered=record.spec.hold,
             jobs=_jobs_on(record.spec.step, part.wants),
+            pays=record.pays(part.site),
+            heir_of=record.spec.heir_of,
         )
         self.outbox.send(part.site, visit)
 
@@ -123,11 +129,11 @@ class PreparePhase:
 
     def participants(self, case: Transaction, asker: str) -> tuple[m.Part, ...]:
         """The sites that take part; `asker` is told what proves itself to each of the others."""
-        sites = self.directory.sites
+        urls = self.directory.peer_urls
         return tuple(
             m.Part(
                 site,
-                sites[site].url,
+                urls[site],
                 self.credentials.peer_proof(site, case.rid, asker) if site != asker else "",
             )
             for site in case.parts
@@ -212,6 +218,7 @@ class PreparePhase:
             hold_ids=part.hold_ids,
             parts=self.participants(case, part.site),
             need=len(case.parts),
+            pays=case.record.pays(part.site),
         )
         self.outbox.send(part.site, prepare)
 
@@ -221,6 +228,7 @@ class PreparePhase:
         record = case.record
         record.waiting = None
         record.chosen = {part.site: part.hold_ids for part in case.parts.values()}
+        record.costs = {part.site: part.cost for part in case.parts.values() if part.cost}
         if record.spec.step is not None:
             jobs = _jobs_on(record.spec.step, record.wants)
             record.job = replace(record.job, machines=_in_order(record, tuple(jobs)))
@@ -228,7 +236,7 @@ class PreparePhase:
         record.held_until_ms = 0
         if record.replaces:
             to = _places(record.job.placed) if record.job.placed else slots_text(record.wants)
-            self.log.add(case, "changed", f"to {to}", now)
+            self._log_change(case, to, now)
         else:
             self.log.add(case, "reserved", "", now)
         place, places = record.spec.placement, tuple(case.parts) if record.asks_first else ()
@@ -236,9 +244,20 @@ class PreparePhase:
             case.rid, record.att, record.replaces, r.encode_record(record), places,
             elsewhere=place is not None and bool(place.elsewhere),
             running=place is not None and place.running in ("there", "lost"),
-            again=record.may_start_twice, notices=decision_notices.on_commit(record, now),
+            again=record.may_start_twice, heir=_heir(record, now),
+            notices=decision_notices.on_commit(record, now),
         )  # fmt: skip
-        self.table.write(case, op)
+        if record.spec.series is None or not self.joint(case, op, now):
+            self.table.write(case, op)
+
+    def _log_change(self, case: Transaction, to: str, now: Moment) -> None:
+        spec = case.record.spec
+        if spec.heir_of:
+            self.log.add(case, "handed-over", f"by {spec.heir_of} to {case.record.user}", now)
+            return
+        by = spec.by_others
+        asked = f", by {by.by}" if by is not None and spec.by_participant else ""
+        self.log.add(case, "changed", f"to {to}{asked}", now)
 
     def give_up_attempt(
         self, case: Transaction, detail: str, refusals: tuple[Refusal, ...], now: Moment
@@ -250,7 +269,9 @@ class PreparePhase:
             case.record.waiting = None  # It leaves the lines with this attempt.
         self.log.add(case, "retrying", detail, now, refusals)
         record = case.record
-        op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
+        # Whoever has taken it over does not know the source of its script yet.
+        script = "" if case.agent.source else record.spec.script
+        op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record), script)
         self.table.write(case, op)
 
     def close(
@@ -299,10 +320,14 @@ class PreparePhase:
         )  # fmt: skip
         self.outbox.send(part.site, renew)
 
-    def release(self, case: Transaction, site: str, hold_ids: tuple[int, ...] = ()) -> None:
+    def release(
+        self, case: Transaction, site: str, hold_ids: tuple[int, ...] = (), won: m.Won | None = None
+    ) -> None:
         """Give up these holds there, or all when none is named."""
         secret = self.credentials.secret(case.record, site)
-        release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
+        release = m.Release(
+            rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids, won=won
+        )
         self.outbox.send(site, release)
 
     def note_waiting(
@@ -368,6 +393,11 @@ def _in_order(record: Record, machines: tuple[str, ...]) -> tuple[str, ...]:
     terms = record.spec.request.alternatives[record.alternative].terms
     named = [term.resource for term in terms if term.resource in machines]
     return (*named, *(each for each in machines if each not in named))
+
+
+def _heir(record: Record, now: Moment) -> r.Heir | None:
+    giver = record.spec.heir_of
+    return r.Heir(record.reservation, record.user, giver, now.wall_s) if giver else None
 
 
 def _places(placed: PlacedJob) -> str:

@@ -12,6 +12,7 @@ from kalends.contract.calls import PlacedJob
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.jobs import JobRequest
+from kalends.core.limits import DURATION_S_MAX
 from kalends.core.times import format_time
 from kalends.federation.learned_runs import UNKNOWN, LearnedShare
 from kalends.federation.offered_places import OfferedPlace, best_first, decided_within_s
@@ -61,20 +62,37 @@ def ranked_places(
     within: Within = WHENEVER,
     worth_s: Callable[[str], float] = lambda _: 0.0,
     share_of: Callable[[str], float] = lambda _: 1.0,
+    transport_s: Callable[[str], float] = lambda _: 0.0,
 ) -> list[OfferedPlace]:
     """Return all places that are offered and are surely in time, the best first.
 
     `worth_s` tells how many seconds of waiting a machine is worth to the user, `share_of` what share of its
-    limit the job is expected to run there.
+    limit the job is expected to run there, and `transport_s` how long its input takes to a site.
     """
     in_time = (each for each in _offered(bids) if not _why_late(each, within))
     compared = (
         each._replace(
-            preference_s=worth_s(each.resource), runs_s=share_of(each.resource) * each.limit_s
+            preference_s=worth_s(each.resource),
+            runs_s=share_of(each.resource) * each.limit_s,
+            transport_s=transport_s(each.site),
         )
         for each in in_time
     )
     return best_first(compared, rid)
+
+
+def what_won(ranked: Sequence[OfferedPlace], bids: Mapping[str, m.Bid], site: str) -> m.Won | None:
+    """Return what `site`, whose bid has lost to the first of `ranked`, may hear of it."""
+    best = ranked[0]
+    own = next((each for each in ranked if each.site == site), None)
+    offer = next(each for each in bids[best.site].offers if each.machine == best.resource)
+    if own is None or offer.undisclosed:
+        return None
+    later_s = _end(own) - own.preference_s - _end(best) + best.preference_s
+    return m.Won(
+        site=best.site, start=int(best.counted_start), runs_s=min(int(best.runs_s), DURATION_S_MAX),
+        behind_s=min(max(int(later_s), 0), DURATION_S_MAX),
+    )  # fmt: skip
 
 
 def too_late(bids: Mapping[str, m.Bid], within: Within) -> list[Refusal]:
@@ -100,7 +118,8 @@ def _offered(bids: Mapping[str, m.Bid]) -> list[OfferedPlace]:
     return [
         OfferedPlace(
             site, each.machine, each.nodes, each.start_by, each.start, each.late_start,
-            each.end - each.start, bool(each.start_by), limit_s=each.end - each.start,
+            each.end - each.start, bool(each.start_by), each.price, limit_s=each.end - each.start,
+            load=each.load, shared=each.shared, note=_chosen(each),
         )
         for site, bid in bids.items()
         for each in bid.offers
@@ -108,7 +127,7 @@ def _offered(bids: Mapping[str, m.Bid]) -> list[OfferedPlace]:
 
 
 def _end(place: OfferedPlace) -> float:
-    return place.counted_start + place.runs_s
+    return place.counted_start + place.transport_s + place.runs_s
 
 
 def _last_end(place: OfferedPlace) -> float:
@@ -133,7 +152,7 @@ def told(
     sites = len({each.site for each in ranked})
     named = {
         each.resource: f"{each.resource}{_reached('/'.join(through(each.site)))}{_in_words(each, jobs)}"
-        f"{_run_time(each, learned)}"
+        f"{_run_time(each, learned)}{_terms(each)}"
         for each in ranked[:TOLD_MAX]
     }
     told = f"{named[best.resource]} {firm} {start}{worth}; {sites} of {asked} sites have bid"
@@ -177,6 +196,26 @@ def _run_time(place: OfferedPlace, learned: Callable[[str], LearnedShare]) -> st
     by = f"your last {jobs} jobs" if jobs > 1 else "your last job"
     runs, limit = _duration(place.runs_s), _duration(place.limit_s)
     return f" (expected to run {runs} of {limit}, by {by})"
+
+
+def _terms(place: OfferedPlace) -> str:
+    """Describe what the owner says of the place, as far as it is not the usual."""
+    told = (
+        f"at most {place.cost:,.2f} credits" if place.cost else "",
+        f"{_duration(place.transport_s)} of transport" if place.transport_s >= 1 else "",
+        f"{place.load}% busy" if place.load else "",
+        "shared nodes" if place.shared else "",
+        place.note,
+    )
+    words = ", ".join(filter(None, told))
+    return f" ({words})" if words else ""
+
+
+def _chosen(offer: m.PlaceOffer) -> str:
+    """Say who has chosen the way to run the job there, and why its script was ignored."""
+    if offer.rank_fault:
+        return f"your rank failed there, and was ignored: {' '.join(offer.rank_fault.split())}"
+    return {"rank": "by your rank", "aim": "by its owner's aim", "": ""}[offer.chosen_by]
 
 
 def _duration(length_s: float) -> str:

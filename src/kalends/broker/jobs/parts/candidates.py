@@ -12,13 +12,14 @@ from kalends.broker.planning.directory import Directory
 from kalends.core.attributes import described, matches, worth_s
 from kalends.core.errors import KalendsError, NotFound, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
-from kalends.core.implementations import first_to_end
+from kalends.core.implementations import JobWay, first_to_end, ways_on
 from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
-from kalends.core.limits import SOLICITED_MACHINES_MAX
+from kalends.core.limits import SOLICITED_MACHINES_MAX, WAYS_MAX
 from kalends.core.refusals import error_of
 from kalends.core.requests import Term
 from kalends.core.resources import ResourceInfo
+from kalends.core.transport import Rates
 from kalends.federation.breadth import sites_to_ask
 from kalends.federation.draws import draw_of
 from kalends.federation.experience import Experience
@@ -34,6 +35,8 @@ class Candidates:
     """The machines that sites have told of, and what bids have shown of the sites."""
 
     directory: Directory
+    rates: Rates = field(default_factory=Rates)
+    """The rates of the links between sites that the operator has configured."""
     experience: Experience = field(default_factory=Experience)
     """In memory only: a new start learns anew."""
     learned: LearnedRuns = field(default_factory=LearnedRuns)
@@ -61,7 +64,8 @@ class Candidates:
                 site,
                 machines,
                 max(self.preference_s(case, each) for each in machines),
-                min(
+                self.transport_s(case, site)
+                + min(
                     self.learned_share(case, name, each.implementation).share * each.limit_s
                     for name, each in self.jobs_on(case, machines).items()
                 ),
@@ -83,9 +87,11 @@ class Candidates:
 
     def homes(self, case: Transaction, bidders: Mapping[str, Bidder], now: Moment) -> list[str]:
         """Return the sites that are asked in any case: of a virtual site one that is reached by it."""
-        homes = [site for site in placement_of(case.record).homes if site in bidders]
+        place = placement_of(case.record)
+        named = list(dict.fromkeys((*place.homes, *(each.site for each in place.data))))
+        homes = [site for site in named if site in bidders]
         draw = draw_of(case.rid, case.record.att)
-        for virtual in placement_of(case.record).homes:
+        for virtual in named:
             reached = [
                 each
                 for site, each in bidders.items()
@@ -105,6 +111,17 @@ class Candidates:
             lambda name: self.learned_share(case, info.name, name).share,
         )  # fmt: skip
 
+    def ways_on(self, case: Transaction, machine: str) -> tuple[JobWay, ...]:
+        """Return the ways to run the job on `machine`, if there are several; the first is `job_on`."""
+        place, info = placement_of(case.record), self.directory.resources[machine]
+        if not place.implementations:
+            return ()
+        found = ways_on(
+            place.implementations, described(info), info.capacity,
+            lambda name: self.learned_share(case, machine, name).share,
+        )  # fmt: skip
+        return tuple(found[:WAYS_MAX]) if len(found) > 1 else ()
+
     def learned_share(self, case: Transaction, machine: str, implementation: str) -> LearnedShare:
         """Return what share of its limit the job is expected to run on `machine` in an implementation."""
         if placement_of(case.record).by_limits:
@@ -116,6 +133,11 @@ class Candidates:
         """Return the job as it would run on each of `machines`."""
         jobs = {each: self.job_on(case, self.directory.resources[each]) for each in machines}
         return {each: job for each, job in jobs.items() if job is not None}
+
+    def transport_s(self, case: Transaction, site: str) -> float:
+        """Return how long the job's input takes to `site`, in seconds."""
+        data = placement_of(case.record).data
+        return self.rates.transport_s(data, site) if data else 0.0
 
     def preference_s(self, case: Transaction, machine: str) -> int:
         """Return how many seconds of waiting `machine` is worth to the job's user; 0 for one that is gone."""

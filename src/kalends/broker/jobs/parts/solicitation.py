@@ -31,6 +31,7 @@ from kalends.broker.jobs.parts.bid_order import (
     ranked_places,
     told,
     too_late,
+    what_won,
 )
 from kalends.broker.jobs.parts.bid_round import BidRound
 from kalends.broker.jobs.parts.candidates import Candidates, Fitting
@@ -48,6 +49,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import queue_of, split_resource
 from kalends.core.intervals import Moment
 from kalends.core.refusals import error_of
+from kalends.core.transport import Rates
 from kalends.federation.bid_tally import BidTally
 from kalends.federation.experience import Experience
 from kalends.federation.learned_runs import LearnedShare
@@ -78,6 +80,7 @@ class Solicitation:
 
     ground: Ground
     bid_ms_max: int
+    rates: Rates = field(default_factory=Rates)
     candidates: Candidates = field(init=False)
     managers: SiteManagers = field(init=False)
     tally: BidTally = field(init=False, default_factory=BidTally)
@@ -85,14 +88,14 @@ class Solicitation:
     """By request."""
 
     def __post_init__(self) -> None:
-        self.candidates = Candidates(self.ground.directory)
+        self.candidates = Candidates(self.ground.directory, self.rates)
         self.managers = SiteManagers(self.ground, self.experience, self.referred)
 
     @property
     def part(self) -> CoordinatorPart:
         bidding = PhaseOwner(
             ("bidding",), resend=self.resend, too_late=self.time_is_up, over=self.over,
-            site_back=self.site_back, stale=self.without,
+            asked_again=self.asked_again, site_back=self.site_back, stale=self.without,
         )  # fmt: skip
         return CoordinatorPart(
             handles=(on(m.Bid, self.heard),), phases=(bidding,), begins=self.begins,
@@ -154,6 +157,7 @@ class Solicitation:
                 continue
             bidding.machines[site] = fitting[site]
             bidding.jobs |= self.candidates.jobs_on(case, fitting[site])
+            bidding.ways |= {each: self.candidates.ways_on(case, each) for each in fitting[site]}
             bidding.asked_at_ms[site] = now.monotonic_ms
             case.parts[site] = Branch(site, ())
             self.experience.asked(site, now)
@@ -189,15 +193,28 @@ class Solicitation:
 
     def site_back(self, case: Transaction, hello: m.Hello, now: Moment) -> bool:
         """A site is connected: a job for which there was nobody to ask tries again."""
-        if case.parts:
+        bidding = self.rounds[case.rid]
+        if case.parts.keys() - bidding.unready.keys():
             return True
-        if not self.rounds[case.rid].choices:
+        if not bidding.choices:
             self.begins(case, now)
         return False
 
+    def asked_again(self, case: Transaction, now: Moment) -> bool:
+        """Ask the sites again that were not ready, or silent."""
+        bidding = self.rounds[case.rid]
+        for site in (*bidding.unready, *bidding.silent):
+            bidding.asked_at_ms[site] = now.monotonic_ms
+            self._send(case, site)
+        return True
+
     def over(self, case: Transaction, now: Moment) -> None:
-        bids = self.rounds[case.rid].bids
-        self.ground.prepare.ran_out(case, (site for site in case.parts if site not in bids), now)
+        bidding = self.rounds[case.rid]
+        if bidding.unready:
+            why = error_of(each for refusals in bidding.unready.values() for each in refusals)
+            self.ground.prepare.close(case, why, "failed", now)
+        else:
+            self.ground.prepare.ran_out(case, bidding.silent, now)
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered: it is connected again."""
@@ -233,11 +250,21 @@ class Solicitation:
             return
         if site in bidding.bids:
             return  # Its first word stands.
-        jobs = {each: bidding.jobs[each] for each in bidding.machines[site]}
+        if not bid.offers and {each.code for each in bid.refusals} == {RefusalCode.SITE_DOWN}:
+            if site not in bidding.unready:
+                self.tally.of(site).note_refusals({RefusalCode.SITE_DOWN})
+            bidding.unready[site] = bid.refusals
+            self._learn(case, site, bid, now)
+            self._go_on(case, now)
+            return
+        bidding.unready.pop(site, None)
+        jobs = bidding.jobs_of(case.record, site, bid)
         there_s = self.ground.directory.wall_s_at(site, now)
         if complaint := complaint_about_places(bid.offers, jobs, there_s):
             self.ground.checks.complain(site, complaint, now)
             bid = m.Bid(rid=bid.rid, att=bid.att, epoch=bid.epoch, refusals=(bad_answer(site),))
+        elif bid.offers:
+            bidding.jobs |= jobs
         asked_ms = now.wall_ms - (now.monotonic_ms - bidding.asked_at_ms[site])
         bidding.bids[site] = bid = counted_from(bid, asked_ms // 1_000, self._hold_ms)
         counts = self.tally.of(site)
@@ -262,11 +289,12 @@ class Solicitation:
         bidding = self.rounds[case.rid]
         if bidding.pick is not None:
             return  # It is being decided.
-        silent = [site for site in case.parts if site not in bidding.bids]
+        silent = bidding.silent
         enough_ms: float = self.bid_ms_max
         if len(case.parts) < bidding.fitting:
             usual_ms = self.experience.usual_answer_ms(silent)
-            enough_ms = enough_at_ms(len(bidding.bids), len(case.parts), usual_ms, self.bid_ms_max)
+            answered = len(case.parts) - len(silent)
+            enough_ms = enough_at_ms(answered, len(case.parts), usual_ms, self.bid_ms_max)
         self._set_deadline(case, enough_ms)
         over = not silent or case.phase_deadline_ms <= now.monotonic_ms
         if over and not bidding.choices:
@@ -280,7 +308,9 @@ class Solicitation:
             self.experience.bid(site, delay_ms, wait_s, now)
         elif any(each.code in _OF_THE_SITE for each in bid.refusals):
             # What is said of one job, or one user, says nothing of the next.
-            self.experience.refused(site, delay_ms, now)
+            there_s = self.ground.directory.wall_s_at(site, now)
+            closed_s = bid.closed_until and bid.closed_until - there_s
+            self.experience.refused(site, delay_ms, now, closed_s)
 
     def decide(self, case: Transaction, now: Moment) -> None:
         """Ask the best to promise; without an offer the attempt is over."""
@@ -288,7 +318,7 @@ class Solicitation:
         asked, bids = list(case.parts), bidding.bids
         latest = latest_start(placement_of(case.record), now)
         within = Within(case.record.spec.request.not_after, latest)
-        silent = [site for site in asked if site not in bids]
+        silent = bidding.silent
         if bidding.pick is None and now.monotonic_ms >= bidding.asked_ms + self.bid_ms_max:
             # Who was released before does not answer, and is not to blame.
             for site in silent:
@@ -297,12 +327,14 @@ class Solicitation:
         refusals = (
             *(() if asked else self.candidates.lacks(case)),
             *(site_down(site, "the site did not bid in time") for site in silent),
+            *(each for said in bidding.unready.values() for each in said),
             *(each for bid in bids.values() for each in bid.refusals),
             *too_late(bids, within),
         )
         ranked = ranked_places(
             case.rid, bids, within, partial(self.candidates.preference_s, case),
             lambda machine: self._learned(case, machine).share,
+            partial(self.candidates.transport_s, case),
         )  # fmt: skip
         if not ranked:
             self._nothing_offered(case, refusals, now)
@@ -335,7 +367,8 @@ class Solicitation:
         bidding.reserve = next(iter(sites[1:]), "") if not redundant else ""
         for site in case.parts:
             if site not in (*winners, bidding.reserve):
-                self.ground.prepare.release(case, site)
+                self.ground.prepare.release(case, site, won=what_won(ranked, bids, site))
+        bidding.reserve_lost = what_won(ranked, bids, bidding.reserve)
         case.parts, placed = {}, []
         for site in winners:
             offer = next(each for each in bids[site].offers if each.machine == best[site])
@@ -371,13 +404,14 @@ class Solicitation:
     def _nothing_offered(
         self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment
     ) -> None:
-        tries, bids = case.tries, self.rounds[case.rid].bids
+        tries, bidding = case.tries, self.rounds[case.rid]
         for each in refusals:
-            # A site that has bid, and takes nothing yet, would say so again at once.
-            if each.code in PERMANENT or (
-                each.code == RefusalCode.SITE_DOWN and each.where in bids
-            ):
+            if each.code in PERMANENT:
                 tries.shunned[each.where] = each
+        others = self.candidates.fitting(case).keys() - bidding.machines.keys()
+        if bidding.unready and all(self.experience.rests(each, now) for each in others):
+            self._wait_until_ready(case, now)
+            return
         tries.rounds += 1
         if tries.rounds >= ROUNDS_MAX or not (
             self.candidates.fitting(case) or self.candidates.absent(case)
@@ -387,16 +421,24 @@ class Solicitation:
         else:
             self.ground.prepare.give_up_attempt(case, "no site has offered a place", refusals, now)
 
+    def _wait_until_ready(self, case: Transaction, now: Moment) -> None:
+        """Ask again, ever less often, sites that will be ready within seconds: no other site fits."""
+        if not case.resend_at_ms:
+            self.ground.prepare.wait_for_votes(case, now)
+        case.phase_deadline_ms = case.deadline_ms
+        self.ground.deadlines.schedule(case)
+
     def placed(self, case: Transaction, now: Moment) -> None:
         """The register has it: the job is where it was promised. The second best place is free."""
-        self.release_reserve(case)
+        bidding = self.rounds.get(case.rid)
+        self.release_reserve(case, bidding.reserve_lost if bidding is not None else None)
         for want in case.record.wants if case.record.job.placed is not None else ():
             site = split_resource(want.resource)[0]
             self.tally.of(site).note_placed(case.rid, want.end, now.wall_s)
 
-    def release_reserve(self, case: Transaction) -> None:
+    def release_reserve(self, case: Transaction, won: m.Won | None = None) -> None:
         """The winner has voted, or nothing comes of the job: the second best place is free."""
         bidding = self.rounds.get(case.rid)
         if bidding is not None and bidding.reserve:
             site, bidding.reserve = bidding.reserve, ""
-            self.ground.prepare.release(case, site)
+            self.ground.prepare.release(case, site, won=won)

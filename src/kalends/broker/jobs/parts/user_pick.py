@@ -48,6 +48,10 @@ def pick_run(
             "expected": each.runs_s,
             "implementation": jobs[each.resource].implementation,
             "preference": each.preference_s,
+            "transport": each.transport_s,
+            "price": each.cost,
+            "load": each.load,
+            "shared": each.shared,
         }
         for each in ranked
     ]

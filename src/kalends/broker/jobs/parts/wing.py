@@ -18,6 +18,7 @@ from kalends.broker.jobs.parts.steps import Steps
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
 from kalends.core.intervals import Moment
+from kalends.core.transport import Rates
 
 
 class JobParts:
@@ -28,10 +29,11 @@ class JobParts:
         ground: Ground,
         *,
         bid_ms_max: int = BID_MS_MAX,
+        rates: Rates | None = None,
         lost: Callable[[Moment], Collection[str]] = lambda now: (),
     ) -> None:
         outbox, credentials, self._calls = ground.outbox, ground.credentials, ground.calls
-        self.bids = Solicitation(ground, bid_ms_max)
+        self.bids = Solicitation(ground, bid_ms_max, rates or Rates())
         self.ends = JobEnds(ground, self.bids.candidates.learned, self.bids.tally)
         self.starts = StartAnswers(outbox, credentials, ground.certain, lost)
         self.step_starts = StepStarts(outbox, credentials, ground.certain)

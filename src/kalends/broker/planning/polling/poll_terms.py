@@ -8,14 +8,18 @@ are another's too, both may end up with the same resources, so that each is poll
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.broker.planning.demand import Catalogue
 from kalends.broker.planning.start_ranges import ranges
 from kalends.core.identifiers import split_resource
-from kalends.core.requests import Request, term_interval
+from kalends.core.permitted_starts import permitted_starts
+from kalends.core.requests import DAY_S, Request, has_windows, span_of, term_interval
 from kalends.core.resources import ResourceInfo
 from kalends.core.spans import Stage, Step
+
+_DAYS_AHEAD: Final = 8
+"""Days in which the first start within windows is looked for."""
 
 
 class PollTerm(NamedTuple):
@@ -53,9 +57,8 @@ def wanted_of(
     number = 0
     known = sorted(name for name in names if name in infos)
     catalogue = Catalogue({name: infos[name] for name in known})
-    for alternative in request.alternatives:
-        lead_s = min(term_interval(request, term, 0).start for term in alternative.terms)
-        first = max(request.not_before, now_s) - lead_s
+    for place, alternative in enumerate(request.alternatives):
+        first = _first_start(request, place, max(request.not_before, now_s))
         of_one = []
         for term in alternative.terms:
             begin, end = term_interval(request, term, first)
@@ -77,12 +80,24 @@ def wanted_of(
     return tuple(found)
 
 
+def _first_start(request: Request, number: int, begin: int) -> int:
+    """Return the first start from `begin` on that the windows of an alternative permit in the next days."""
+    lead_s, tail_s = span_of(request, request.alternatives[number])
+    if not has_windows(request.alternatives[number]):
+        return begin - lead_s
+    end = begin + tail_s - lead_s + _DAYS_AHEAD * DAY_S
+    permitted = permitted_starts(request, number, begin, min(end, request.not_after or end))
+    return permitted[0][0] if permitted else begin - lead_s
+
+
 def hurried(request: Request) -> bool:
     """Tell whether no plan is better than one at the earliest start: who is silent can wait."""
     terms = [term for alternative in request.alternatives for term in alternative.terms]
     return (
         len(request.alternatives) == 1
         and not request.preferences
+        and not request.alternatives[0].preferences
+        and not any(term.preferences for term in terms)
         and not any(term.preferred or term.units_max > term.units for term in terms)
     )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from kalends.client.logins.openid.endpoints import OPENID_PATH, decoded
 from kalends.client.logins.openid.exchange import Exchange
 from kalends.contract.paths import OPENAPI_PATH
-from kalends.core.errors import NotFound
+from kalends.core.errors import NotFound, Unavailable
+from kalends.rim.web_addresses import addresses_in
 
 
 class AnnouncedProvider(msgspec.Struct, frozen=True):
@@ -40,8 +43,19 @@ class _Description(msgspec.Struct, frozen=True):
     components: _Components = _Components()
 
 
-async def ways_into(server: str, exchange: Exchange) -> WaysIn:
-    """Return how a server identifies callers; raises `NotFound`, `Unavailable` and `InvalidInput`."""
+async def ways_into(servers: str, exchange: Exchange) -> WaysIn:
+    """Return how the first of the servers that answers identifies callers.
+
+    Raises `NotFound`, `Unavailable` and `InvalidInput`.
+    """
+    *others, last = addresses_in(servers)
+    for server in others:
+        with suppress(Unavailable):
+            return await _ways_into(server, exchange)
+    return await _ways_into(last, exchange)
+
+
+async def _ways_into(server: str, exchange: Exchange) -> WaysIn:
     where = server.rstrip("/") + OPENAPI_PATH
     try:
         content = await exchange.fetched(where)

@@ -17,12 +17,14 @@ from kalends.contract import owner_calls
 from kalends.contract.fields import Want
 from kalends.contract.owner_calls import approval_refusal
 from kalends.core.errors import Conflict, NotFound, Refusal, RefusalCode, Unavailable
+from kalends.core.identifiers import is_part, only_one
 from kalends.core.intervals import Moment
+from kalends.core.limits import OWNER_WORD_MAX
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, claims_of
 from kalends.resource_servers.participation.claims.occupancy import (
     are_alternatives,
-    pieces_beyond,
+    wants_beyond,
 )
 from kalends.resource_servers.participation.claims.petitions import (
     Petition,
@@ -43,7 +45,7 @@ class OwnerApproval:
         base = ground.base
         self._limits, self._settle = ground.limits, base.settle
         self.book, self.claims, self.outbox = base.book, ground.claims, base.outbox
-        self._recovery = ground.recovery
+        self._recovery, self._rulings = ground.recovery, ground.rulings
         self._askers: dict[str, str] = {}
         """Where the broker of each pending petition has last asked from."""
         self._due_ms: dict[str, int] = {}
@@ -59,42 +61,45 @@ class OwnerApproval:
     # What needs the owner's word
 
     def needed(
-        self, principal: Principal, wants: Sequence[Want], replaces: str = ""
+        self, rid: str, principal: Principal, wants: Sequence[Want], replaces: str = ""
     ) -> tuple[Want, ...]:
         """Return those of `wants` that need the word: all but what goes on within the old reservation."""
+        asked = self._rulings.asks_owner if self._rulings.decides else None
         guarded = [
             want
             for want in wants
             if (calendar := self.book.calendars.get(want.resource)) is not None
-            and calendar.needs_approval(principal)
+            and (calendar.needs_approval(principal) or (asked and asked(rid, principal, want)))
         ]
-        return _beyond(guarded, self._standing(replaces)) if guarded else ()
+        return wants_beyond(guarded, self._standing(replaces, principal.user)) if guarded else ()
 
-    def _standing(self, replaces: str) -> list[Claim]:
-        """Return what is locked of the reservation that a change `replaces`."""
+    def _standing(self, replaces: str, user: str) -> list[Claim]:
+        """Return what is locked of the reservation of `user` that a change `replaces`."""
         old = self.book.stakes.get(replaces) if replaces else None
-        return old.claims_in("locked") if old is not None else []
+        mine = old is not None and old.principal.user == user
+        return old.claims_in("locked") if old is not None and mine else []
 
     def unapproved(
-        self, principal: Principal, wants: Sequence[Want], replaces: str, petition: Petition | None
-    ) -> tuple[Want, ...]:
+        self, rid: str, principal: Principal, wants: Sequence[Want], replaces: str,
+        petition: Petition | None,
+    ) -> tuple[Want, ...]:  # fmt: skip
         """Return those of `wants` that need the word, and do not have it by `petition`."""
-        found = self.needed(principal, wants, replaces)
+        found = self.needed(rid, principal, wants, replaces)
         if petition is None or petition.state != "approved" or petition.user != principal.user:
             return found
-        return _beyond(found, _claims_of(petition.wants))
+        return wants_beyond(found, claims_of(petition.wants))
 
     def lacking(self, stake: Stake, named: Container[int] | None = None) -> tuple[Want, ...]:
         """Return what `stake` claims, or what the `named` holds are, and cannot be promised yet."""
-        wants = [_want_of(each) for each in stake.claims if named is None or each.hold_id in named]
-        return self.unapproved(stake.principal, wants, stake.replaces, stake.petition)
+        wants = [each.want for each in stake.claims if named is None or each.hold_id in named]
+        return self.unapproved(stake.rid, stake.principal, wants, stake.replaces, stake.petition)
 
     def only_held(self, visit: m.Visit) -> m.Visit:
         """Return `visit` as one that holds, where what it wants may not be promised at once."""
         if visit.mode != "vote":
             return visit
         _, petition = _with_petition(self.book.stakes.get(visit.rid))
-        if not self.unapproved(visit.principal, visit.wants, visit.replaces, petition):
+        if not self.unapproved(visit.rid, visit.principal, visit.wants, visit.replaces, petition):
             return visit
         return replace(visit, mode="hold")
 
@@ -105,7 +110,7 @@ class OwnerApproval:
         It is locked beside what it replaces, so that nothing of it is within that.
         """
         _, petition = _with_petition(self.book.stakes.get(relock.rid))
-        lacking = self.unapproved(relock.principal, relock.wants, "", petition)
+        lacking = self.unapproved(relock.rid, relock.principal, relock.wants, "", petition)
         return f"its owner has not approved {lacking[0].resource}" if lacking else ""
 
     def why_not(self, stake: Stake, named: Container[int]) -> tuple[Refusal, ...]:
@@ -145,7 +150,13 @@ class OwnerApproval:
         if ask.att > stake.att or len(held) < len(named) or are_alternatives(held):
             self._say(source, ask.rid, ask.att, None)
             return
-        if refusal := self._never(stake, held, now):
+        refusal = self._never(stake, held, now)
+        if refusal is None and stake.bill is not None:
+            unpaid = self.claims.payments.why_not_promise(stake, named, now)
+            refusal = replace(unpaid[0], where=held[0].resource) if unpaid else None
+            if refusal is not None:
+                self.claims.refuse(stake, stake.att, "abort")
+        if refusal is not None:
             says = m.OwnerSays(
                 rid=ask.rid, att=ask.att, state="declined", resources=(refusal.where,),
                 word=refusal.detail,
@@ -158,7 +169,7 @@ class OwnerApproval:
 
     def _never(self, stake: Stake, held: Sequence[Claim], now: Moment) -> Refusal | None:
         """Return why the owner's rules let this user hold, and never lock; then the owner is not asked."""
-        wants = [_want_of(each) for each in held]
+        wants = [each.want for each in held]
         found = self.book.refusals(
             stake.principal, wants, ("lock",), now.wall_s, replaces=stake.replaces
         )
@@ -166,22 +177,23 @@ class OwnerApproval:
 
     def _petition(self, source: str, stake: Stake, ask: m.OwnerAsk, now: Moment) -> None:
         before = petition = stake.petition
-        wants = self.needed(stake.principal, [_want_of(e) for e in stake.claims], stake.replaces)
+        wants = self.needed(
+            stake.rid, stake.principal, [each.want for each in stake.claims], stake.replaces
+        )
         user = stake.principal.user
         seen = petition is not None and petition.user == user
-        if petition is None or not seen or _beyond(wants, _claims_of(petition.wants)):
-            until_s = min(
-                (self._last_s(want, stake.replaces, now.wall_s) for want in wants), default=0
-            )
+        if petition is None or not seen or wants_beyond(wants, claims_of(petition.wants)):
+            until_s = min((self._last_s(want, stake, now.wall_s) for want in wants), default=0)
             number = petition.revision + 1 if petition is not None else 1
             petition = Petition(
                 user=user, wants=wants, asked_s=now.wall_s, until_s=until_s, revision=number,
                 reservation=ask.reservation, note=ask.note, state="pending" if wants else "approved",
             )  # fmt: skip
         hold_ids = tuple(claim.hold_id for claim in stake.claims)
-        if petition is not before or petition.hold_ids != hold_ids:
+        unpaid = stake.bill is not None and stake.bill.charge and not stake.bill.shares
+        if petition is not before or petition.hold_ids != hold_ids or unpaid:
             petition = replace(petition, hold_ids=hold_ids)
-            self.claims.put_before_owner(stake, petition)
+            self.claims.put_before_owner(stake, petition, now)
         if petition.state == "pending":
             self._askers[stake.rid] = source
             self._schedule(stake.rid, petition, now)
@@ -191,11 +203,11 @@ class OwnerApproval:
         """Return how long the owner may think."""
         return self._limits().approval_s
 
-    def _last_s(self, want: Want, replaces: str, now_s: int) -> int:
+    def _last_s(self, want: Want, stake: Stake, now_s: int) -> int:
         """Return until when the owner may think: until the slot begins, or what it goes on with ends."""
         running = (
             each.end
-            for each in self._standing(replaces)
+            for each in self._standing(stake.replaces, stake.principal.user)
             if each.resource == want.resource and each.start == want.start <= now_s
         )
         return min(now_s + self.within_s(), max(running, default=want.start))
@@ -228,16 +240,20 @@ class OwnerApproval:
     ) -> tuple[Stake, Petition]:
         """Give the owner's word; the same word again changes nothing.
 
-        Raises `NotFound` where nothing of the request was put before the owner, and `Conflict` where it is
-        decided otherwise, is over, or is about other slots than those of its revision. Raises `Unavailable`
-        while the site may have forgotten an earlier word: its store may be an older copy.
+        Where two people have to approve, the first word is kept, and the request waits for that of another.
+        Either of them can decline.
+
+        Raises `NotFound` where nothing of the request was put before the owner, `InvalidInput` for a part of
+        several ids, and `Conflict` where it is decided otherwise, is over, or is about other slots than those
+        of its revision. Raises `Unavailable` while the site may have forgotten an earlier word: its store may
+        be an older copy.
         """
-        rid = body.id
+        rid = self._named(body.id)
         stake, petition = _with_petition(self.book.stakes.get(rid))
         self._check_is_certain(stake, rid)
         if stake is None or petition is None or not petition.wants:
             raise NotFound(
-                "no such request waits for the owner's approval", where="id",
+                f"no request {rid} waits for the owner's approval, or was decided here", where="id",
                 remedy="kalends admin requests lists the waiting requests", request_id=rid,
             )  # fmt: skip
         wanted: PetitionState = "approved" if body.approve else "declined"
@@ -258,10 +274,37 @@ class OwnerApproval:
                 "the request holds no slot here: it was given up, or an older request has the slot",
                 where="id", remedy="kalends admin requests lists the waiting requests", request_id=rid,
             )  # fmt: skip
-        petition = replace(petition, state=wanted, word=body.word, by=by, decided_s=now.wall_s)
+        words = "; ".join(filter(None, (petition.word, body.word)))
+        if body.approve and petition.first in ("", by) and self._needs_two(stake, petition):
+            if not petition.first:
+                petition = replace(petition, first=by, word=body.word)
+                self.claims.keep_word(stake, petition)
+                self._settle(now)
+            return stake, petition
+        petition = replace(
+            petition, state=wanted, by=by, decided_s=now.wall_s,
+            word=words[:OWNER_WORD_MAX] if body.approve else body.word,
+        )  # fmt: skip
         self._end(stake, petition)
         self._settle(now)
         return stake, petition
+
+    def _needs_two(self, stake: Stake, petition: Petition) -> bool:
+        calendars = [self.book.calendars.get(want.resource) for want in petition.wants]
+        limits = [each.rules.limits for each in calendars if each is not None]
+        return any(each.needs_two_approvals(stake.principal) for each in limits)
+
+    def _named(self, part: str) -> str:
+        """Return the id that `part` is of, among those that wait or are decided; `part` itself for none.
+
+        A word that is repeated is never taken for another request: both would be meant. A quarter of a
+        second for a million.
+        """
+        stakes = self.book.stakes
+        if part in stakes:
+            return part
+        found = [rid for rid in stakes if is_part(part, rid) and _was_asked(stakes.peek(rid))]
+        return only_one(part, found, "kalends admin requests") if found else part
 
     def _check_is_certain(self, stake: Stake | None, rid: str) -> None:
         """Whether a decision may be forgotten: its broker alone knows if it was made before."""
@@ -280,7 +323,7 @@ class OwnerApproval:
     def _end(self, stake: Stake, petition: Petition) -> None:
         """Store the word, or that there was none in time; then the broker hears it."""
         self._due_ms.pop(stake.rid, None)
-        self.claims.end_petition(stake, petition)
+        self.claims.keep_word(stake, petition)
         asker = self._askers.pop(stake.rid, None)
         if asker is not None:
             self._say(asker, stake.rid, stake.att, petition)
@@ -311,25 +354,9 @@ def _with_petition(stake: Stake | None) -> tuple[Stake | None, Petition | None]:
     return stake, stake.petition if stake is not None else None
 
 
-def _want_of(claim: Claim) -> Want:
-    return Want(claim.resource, claim.start, claim.end, claim.units)
-
-
-def _beyond(wants: Sequence[Want], seen: Sequence[Claim]) -> tuple[Want, ...]:
-    """Return those of `wants` that go beyond what is `seen`: at other times, or with more units together."""
-    pieces = pieces_beyond(_claims_of(wants), seen)
-    return tuple(
-        want
-        for want in wants
-        if any(
-            resource == want.resource and start < want.end and want.start < end
-            for resource, start, end, _ in pieces
-        )
-    )
-
-
-def _claims_of(wants: Sequence[Want]) -> list[Claim]:
-    return [Claim(0, each.resource, each.start, each.end, each.units) for each in wants]
+def _was_asked(stake: Stake | None) -> bool:
+    """Whether anything of it was put before the owner."""
+    return stake is not None and stake.petition is not None and bool(stake.petition.wants)
 
 
 def _is_held(stake: Stake, petition: Petition) -> bool:

@@ -7,11 +7,14 @@ that wait for their owner's word.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from kalends.contract.messages import Chosen, Part, Want
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
+from kalends.resource_servers.participation.claims.bills import Bill
 from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.participation.claims.transitions import (
     DURABLE,
@@ -27,6 +30,7 @@ class Claim(msgspec.Struct, gc=False):
 
     Claims of one stake with different `common` starts are alternatives: at most one common start is
     ever promised, and until then only as much is booked as the one that needs most at each instant.
+    For `gap_s` after its end the owner keeps the units free: it is booked, and nobody's.
     """
 
     hold_id: int
@@ -36,10 +40,21 @@ class Claim(msgspec.Struct, gc=False):
     units: int
     state: ClaimState = "absent"
     common: int = 0
+    gap_s: int = 0
+
+    @property
+    def want(self) -> Want:
+        """The slot and its units, as a visit asks for them."""
+        return Want(self.resource, self.start, self.end, self.units)
 
     def move(self, event: ClaimEvent) -> None:
         """Take `event` by the table of transitions; raises `IllegalEvent` and stays as it was."""
         self.state = next_state(self.state, event)
+
+
+def claims_of(wants: Iterable[Want]) -> list[Claim]:
+    """Return `wants` as claims without a hold, to be compared with others."""
+    return [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
 
 
 class SlotLack(msgspec.Struct, frozen=True, gc=False):
@@ -96,6 +111,10 @@ class Stake(msgspec.Struct, gc=False):
     """Used part of the reservation that it replaces, at the promise and beyond its own slots: it counts."""
     nodes_out: dict[str, SlotLack] = {}
     """By resource, what cannot be used of its slots that have begun: as it was reported last."""
+    bill: Bill | None = None
+    """What it costs; None: nothing."""
+    came_at: int = 0
+    """When its user checked in last (seconds UTC); 0: not yet."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]

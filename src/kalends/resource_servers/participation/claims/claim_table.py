@@ -20,12 +20,13 @@ from sortedcontainers import SortedList
 
 from kalends.calendars import Booking, KeptSlots, ResourceCalendar, State, unknown_resource
 from kalends.contract.messages import Want
-from kalends.core.errors import Conflict, InvalidInput, Refusal
+from kalends.core.errors import Conflict, InvalidInput, Refusal, RefusalCode
 from kalends.core.identifiers import machine_of, queue_of
 from kalends.core.intervals import Interval, joined
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.buffers import Buffers, unbuffered
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, claims_of
 from kalends.resource_servers.participation.claims.claims_at_rest import Restored, Stakes
 from kalends.resource_servers.participation.claims.earmarks import Stretch
 from kalends.resource_servers.participation.claims.occupancy import (
@@ -33,6 +34,7 @@ from kalends.resource_servers.participation.claims.occupancy import (
     Placed,
     are_alternatives,
     booking_of,
+    buffered,
     envelope_at,
     peak_units,
     piece_bookings,
@@ -70,6 +72,9 @@ class ClaimTable:
         self._totals: Counter[State] = Counter()
         self._counted: dict[str, tuple[str, State, int]] = {}
         self.usage = Usage(self.calendars)
+        self.companions = _have_companions(self.calendars)
+        """Resources may come only together with others."""
+        self.buffers = Buffers(self.calendars, self.stakes, self._changers)
         self._expires_ms: dict[str, int] = {}
         self._expiries = SortedList()
         """``(expires_ms, rid)`` of every stake that runs out."""
@@ -99,9 +104,12 @@ class ClaimTable:
         waiting_rids = {stake.rid for stake in waiting}
         alone = [stake for stake in booked if stake.rid not in waiting_rids]
         self._load(restored, alone, now_s, held_until_ms)
+        self.buffers.look(stored=restored.buffered)
+        for stake in alone if self.buffers.kept else ():
+            self.buffers.note_booked(stake.claims)
         for stake in waiting:
             state, until_ms = _restored_as(stake, held_until_ms)
-            bookings = [booking_of(stake, each, state, until_ms) for each in stake.claims]
+            bookings = [booking_of(stake, each, state) for each in stake.claims]
             for claim, booking in zip(stake.claims, bookings, strict=True):
                 if claim.resource not in self.calendars:
                     raise still_booked(claim.resource, "UTC", self._named([booking]))
@@ -110,6 +118,7 @@ class ClaimTable:
             full = self.occupy(stake, state, until_ms)
             if full:
                 raise too_small(self.calendars[full].info, self._named(bookings))
+        self.buffers.renew()
 
     def _named(self, bookings: Sequence[Booking]) -> list[Booking]:
         """Return `bookings` under the ids by which users call their reservations."""
@@ -152,6 +161,9 @@ class ClaimTable:
                 self.calendars[name].retire()
         for rid in self._placed if self._spent else ():
             self._placed[rid] = self._unspent(self._placed[rid])
+        self.companions = _have_companions(self.calendars)
+        self.buffers.look()
+        self.buffers.renew()
         self.usage = Usage(self.calendars)
         for stake, _, (_, state, _) in self._booked():
             self.usage.note(stake, state, self._counted_already(stake))
@@ -171,8 +183,8 @@ class ClaimTable:
         for stake in promised:
             state, until_ms = _restored_as(stake, held_until_ms)
             for claim in stake.claims:
-                booking = booking_of(stake, claim, state, until_ms)
-                by_resource.setdefault(claim.resource, []).append(booking)
+                booking = booking_of(stake, claim, state)
+                by_resource[claim.resource][stake.rid, claim.hold_id] = booking
             self._placed[stake.rid] = self._places_of(stake)
             self._count(stake, state)
             self._set_expiry(stake, until_ms)
@@ -186,7 +198,7 @@ class ClaimTable:
                 elif stake.used:
                     self.usage.note_used(stake)
         for resource, together in by_resource.items():
-            self._load_one(resource, together, now_s)
+            self._load_one(resource, [*together.values()], now_s)
         for rid, placed in self._placed.items():
             self._placed[rid] = self._unspent(placed)
 
@@ -200,6 +212,8 @@ class ClaimTable:
         try:
             calendar.load(together)
         except (Conflict, InvalidInput):
+            # What stands counts without its buffers, which may have grown into one another.
+            together, coming = unbuffered(together), unbuffered(coming)
             standing = in_the_way(coming, calendar.info.capacity, now_s)
             if standing:
                 raise too_small(calendar.info, self._named(standing)) from None
@@ -209,6 +223,7 @@ class ClaimTable:
     def _woken(self, stake: Stake) -> None:
         """What was counted of `stake` while it rested is noted as of the others."""
         if stake.has("locked"):
+            self.buffers.note_booked(stake.claims)
             self._placed[stake.rid] = self._places_of(stake)
             self._counted[stake.rid] = _counted_of(stake)
 
@@ -226,10 +241,10 @@ class ClaimTable:
 
         What users have booked counts against their limits when more is to be held; with `rid`, the
         request that holds `wants` already, also when they are to be locked. `replaces` is the locked
-        reservation whose place they are to take: no rule refuses what lies within it.
+        reservation whose place they are to take: no rule refuses its user what lies within it.
         """
         found = []
-        standing = self._standing_claims(replaces)
+        standing = self._standing_claims(replaces, principal.user)
         beyond = self._beyond(wants, standing) if standing else []
         for want in wants:
             calendar = self.calendars.get(want.resource)
@@ -243,18 +258,38 @@ class ClaimTable:
             )  # fmt: skip
             if refusal is not None:
                 found.append(refusal)
+        if not found and self.buffers.kept and "hold" in actions:
+            found = self.buffers.refusals(wants)
         if not found and ("hold" in actions or rid) and (beyond or not standing):
             found = self.usage.refusals(principal, wants, wall_s, standing, rid)
         return found
 
-    def lies_within(self, wants: Sequence[Want], replaces: str) -> bool:
-        """Whether `wants` are nothing but a part of the locked reservation `replaces`."""
-        standing = self._standing_claims(replaces)
+    def incomplete(self, wants: Sequence[Want]) -> list[Refusal]:
+        """Return a refusal for each of `wants` without the resources that come together with its own."""
+        return [
+            Refusal(
+                where=want.resource,
+                code=RefusalCode.INCOMPLETE,
+                detail=f"{want.resource} always comes with {name}: ask for {want.resource} + {name}, at the"
+                " same time",
+                rule="with",
+            )
+            for want in wants
+            if want.resource in self.calendars
+            for name in self.calendars[want.resource].info.companions
+            if not any(
+                each.resource == name and each.start <= want.start and want.end <= each.end
+                for each in wants
+            )
+        ]
+
+    def lies_within(self, user: str, wants: Sequence[Want], replaces: str) -> bool:
+        """Whether `wants` are nothing but a part of the locked reservation `replaces` of `user`."""
+        standing = self._standing_claims(replaces, user)
         return bool(standing) and not self._beyond(wants, standing)
 
     def _beyond(self, wants: Sequence[Want], standing: Sequence[Claim]) -> list[Piece]:
-        claims = [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
-        return pieces_beyond(claims, standing)
+        return pieces_beyond(claims_of(wants), standing)
 
     def busy(
         self, principal: Principal, claims: Sequence[Claim], resource: str, wall_s: int
@@ -262,11 +297,19 @@ class ClaimTable:
         """The refusals for those of `claims` on `resource` that have no room."""
         calendar = self.calendars[resource]
         of_one = [claim for claim in claims if claim.resource == resource]
-        lacking = [claim for claim in of_one if calendar.free(claim.start, claim.end) < claim.units]
+        lacking = [
+            claim
+            for claim in of_one
+            if calendar.free(claim.start, claim.end + claim.gap_s) < claim.units
+        ]
         return tuple(
             calendar.busy(principal, claim.start, claim.end, claim.units, wall_s)
             for claim in lacking or of_one[:1]
         )
+
+    def give_buffers(self, claims: Iterable[Claim], replaces: str = "") -> None:
+        """Give `claims` the buffers to book them with; they take the place that `replaces` has."""
+        self.buffers.give(claims, self._standing_claims(replaces))
 
     def changer_of(self, rid: str) -> str:
         """The request that is about to replace the reservation `rid`, or ""."""
@@ -314,12 +357,12 @@ class ClaimTable:
         """Book all claims of `stake`; returns "" or the resource without room (then nothing is)."""
         standing = self._standing(stake)
         if standing is None and not are_alternatives(stake.claims):
-            bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
+            bookings = [booking_of(stake, claim, state) for claim in stake.claims]
             resources = [claim.resource for claim in stake.claims]
         else:
-            pieces = pieces_beyond(stake.claims, standing or ())
+            pieces = self._pieces(stake.claims, standing or ())
             assert state != "locked", "a locked replacement, or alternative, stands alone"
-            bookings = piece_bookings(stake, pieces, state, expires_ms, self.new_id)
+            bookings = piece_bookings(stake, pieces, state, self.new_id)
             resources = [resource for resource, _, _, _ in pieces]
         full = place(self.calendars, bookings, resources)
         if full:
@@ -335,7 +378,11 @@ class ClaimTable:
         return ""
 
     def take_freed(self) -> list[Stretch]:
-        """Return bookings that ended since the last call: room may have come free there."""
+        """Return bookings that ended since the last call: room may have come free there.
+
+        Buffers that were too short for want of that room have it by then.
+        """
+        self.buffers.grow((*self._freed, *self._locked))
         freed, self._freed = self._freed, []
         return freed
 
@@ -372,7 +419,13 @@ class ClaimTable:
 
     def needs(self, stake: Stake) -> list[Piece]:
         """What the claims of `stake` need beyond what it is to replace; nothing is booked."""
-        return pieces_beyond(stake.claims, self._standing(stake) or ())
+        return self._pieces(stake.claims, self._standing(stake) or ())
+
+    def _pieces(self, new: Sequence[Claim], old: Sequence[Claim]) -> list[Piece]:
+        """Return the pieces that `new` takes beyond `old`, both with their buffers."""
+        if self.buffers.kept:
+            new, old = buffered(new), buffered(old)
+        return pieces_beyond(new, old)
 
     def has_room_for(self, stake: Stake, claim: Claim) -> bool:
         """Whether `claim` could be held as well as those of `stake`, none of which is booked yet.
@@ -381,19 +434,19 @@ class ClaimTable:
         `claim`, at the same common start, can be too much with it.
         """
         calendar = self.calendars[claim.resource]
-        if calendar.free(claim.start, claim.end) < claim.units:
+        if calendar.free(claim.start, claim.end + claim.gap_s) < claim.units:
             return False
         together = [
             each
             for each in stake.claims
             if each.common == claim.common
             and each.resource == claim.resource
-            and each.start < claim.end
-            and claim.start < each.end
+            and each.start < claim.end + claim.gap_s
+            and claim.start < each.end + each.gap_s
         ]
         return all(
             calendar.free(start, end) >= units
-            for _, start, end, units in (pieces_beyond([*together, claim], ()) if together else ())
+            for _, start, end, units in (self._pieces([*together, claim], ()) if together else ())
         )
 
     def restate(self, stake: Stake, state: State, expires_ms: int | None) -> None:
@@ -403,7 +456,7 @@ class ClaimTable:
         """
         assert state == "held" or not are_alternatives(stake.claims), stake
         for resource, booking_id in self._placed[stake.rid]:
-            booking = self.calendars[resource].change_state(booking_id, state, expires_ms)
+            booking = self.calendars[resource].change_state(booking_id, state)
             if state == "locked":
                 self._locked.append((resource, booking.start, booking.end))
                 if resource in self._watched:
@@ -507,10 +560,12 @@ class ClaimTable:
 
     def _check_amounts(self, stake: Stake, placed: Sequence[Placed]) -> None:
         """What is booked is at every instant what the claims need beyond what they replace."""
-        standing = self._standing(stake) or []
+        if self.stakes.is_resting(stake.rid):
+            self.buffers.note_booked(stake.claims)
+        standing = buffered(self._standing(stake) or [])
         bookings = [(name, self.calendars[name].calendar.get(number)) for name, number in placed]
         for name in {claim.resource for claim in stake.claims} | {name for name, _ in bookings}:
-            wanted = [claim for claim in stake.claims if claim.resource == name]
+            wanted = [claim for claim in buffered(stake.claims) if claim.resource == name]
             old = [claim for claim in standing if claim.resource == name]
             here = [booking for where, booking in bookings if where == name]
             spans = [(each.start, each.end) for each in (*wanted, *old)]
@@ -529,20 +584,32 @@ class ClaimTable:
     def _standing(self, stake: Stake) -> list[Claim] | None:
         """The locked claims that `stake` is to replace, or None when it stands by itself."""
         old = self.stakes.peek(stake.replaces) if stake.replaces and not stake.decided else None
-        return old.claims if old is not None and old.has("locked") else None
+        if old is None or not old.has("locked"):
+            return None
+        if self.buffers.kept:
+            self.buffers.note_booked(old.claims)
+        return old.claims
 
-    def _standing_claims(self, rid: str) -> list[Claim]:
-        """The claims of the reservation `rid`, while it is locked here."""
+    def _standing_claims(self, rid: str, user: str | None = None) -> list[Claim]:
+        """The claims of the reservation `rid`, of `user` or (None) of any, while it is locked here."""
         stake = self.stakes.peek(rid)
-        return stake.claims if stake is not None and stake.has("locked") else []
+        if stake is None or not stake.has("locked"):
+            return []
+        if user is not None and stake.principal.user != user:
+            return []
+        if self.buffers.kept:
+            self.buffers.note_booked(stake.claims)
+        return stake.claims
 
     def _counted_already(self, stake: Stake) -> list[Claim]:
-        """The locked claims that `stake` is to replace, while they are on the calendars."""
+        """The locked claims of its user that `stake` is to replace, while they are on the calendars."""
         booked = stake.replaces in self._placed or self.stakes.is_resting(stake.replaces)
-        return (self._standing(stake) or []) if booked else []
+        if not booked or self._standing(stake) is None:
+            return []
+        return self._standing_claims(stake.replaces, stake.principal.user)
 
     def _occupy_alone(self, stake: Stake, state: State, expires_ms: int | None) -> None:
-        bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
+        bookings = [booking_of(stake, claim, state) for claim in stake.claims]
         resources = [claim.resource for claim in stake.claims]
         full = place(self.calendars, bookings, resources)
         assert not full, f"{stake.rid} does not fit in place of {stake.replaces}"
@@ -588,6 +655,10 @@ class ClaimTable:
         if expires_ms is not None:
             self._expires_ms[stake.rid] = expires_ms
             self._expiries.add((expires_ms, stake.rid))
+
+
+def _have_companions(calendars: Mapping[str, ResourceCalendar]) -> bool:
+    return any(each.info.companions for each in calendars.values())
 
 
 def _state_of(claim: Claim) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.claims.bills import Bill
 from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
     SlotLack,
@@ -24,7 +25,7 @@ from kalends.resource_servers.participation.claims.petitions import Petition
 from kalends.resource_servers.participation.claims.transitions import ClaimEvent
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
-from kalends.resource_servers.participation.sockets import Guard
+from kalends.resource_servers.participation.sockets import Guard, Payments
 
 
 @dataclass(eq=False)
@@ -35,6 +36,7 @@ class Claims:
     outbox: ParticipantOutbox
     consequences: Consequences
     guard: Guard
+    payments: Payments
 
     def put(self, stake: Stake) -> None:
         """Put `stake` in the place of what its request had; nothing of it is booked yet."""
@@ -43,6 +45,10 @@ class Claims:
     def adopt(self, stake: Stake, register: str) -> None:
         """Give a stake without a register to `register`; stored with its next change."""
         stake.register = stake.register or register
+
+    def bill(self, stake: Stake, bill: Bill | None) -> None:
+        """Give `stake` the terms of what it is about to hold."""
+        stake.bill = bill
 
     # Holds
 
@@ -63,7 +69,7 @@ class Claims:
 
     def hold_chosen(self, stake: Stake, until_ms: int) -> None:
         """Hold the choice of an agent; each claim was seen to fit next to the others."""
-        stake.ends_at = max(stake.ends_at, *(claim.end for claim in stake.claims))
+        stake.ends_at = max(stake.ends_at, *(claim.end + claim.gap_s for claim in stake.claims))
         self.put(stake)
         full = self.hold(stake, until_ms)
         assert not full, f"{stake.rid}: the claims do not fit together on {full}"
@@ -104,7 +110,7 @@ class Claims:
 
     def clear(self, stake: Stake) -> None:
         """Drop all claims of `stake`; it is remembered if it refused an attempt, or was before the owner."""
-        stake.claims = []
+        stake.claims, stake.bill = [], None
         if stake.petition is not None:
             self.store(stake, "cleared")
         elif not stake.refused:
@@ -113,12 +119,14 @@ class Claims:
 
     # The owner's word
 
-    def put_before_owner(self, stake: Stake, petition: Petition) -> None:
-        """Keep `petition`, durably, and what is held for it."""
+    def put_before_owner(self, stake: Stake, petition: Petition, now: Moment) -> None:
+        """Keep `petition`, durably, and what is held for it; its credit is reserved as for a promise."""
         stake.petition = petition
+        if stake.bill is not None:
+            stake.bill = self.payments.promise(stake, now)
         self.store(stake, "petition")
 
-    def end_petition(self, stake: Stake, petition: Petition) -> None:
+    def keep_word(self, stake: Stake, petition: Petition) -> None:
         """Keep the word of the owner, or that there was none; unless it approves, this attempt is refused."""
         stake.petition = petition
         if petition.stands:
@@ -160,6 +168,8 @@ class Claims:
             stake.passed = tuple(m.Want(*piece) for piece in pieces)
 
     def _promise_or_intend(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
+        if stake.bill is not None:
+            stake.bill = self.payments.promise(stake, now)
         guarded = self.guard.resources
         if guarded and any(claim.resource in guarded for claim in stake.claims):
             self._move(stake, "intend")
@@ -196,7 +206,7 @@ class Claims:
         """Refuse attempt `att`, and those before it, durably and for ever."""
         self._vacate(stake)
         self._move(stake, event)
-        stake.claims = []
+        stake.claims, stake.bill = [], None
         stake.refused = max(stake.refused, att)
         self.store(stake, event)
         self.consequences.refused(stake.rid, att)
@@ -213,6 +223,8 @@ class Claims:
             self.book.restate(stake, "locked", None)
             self._move(stake, "commit-chosen")
             self.guard.locked(stake)
+            if stake.bill is not None:
+                stake.bill = self.payments.locked(stake, None, now_s)
             self.store(stake, "commit-chosen")
             return
         self.book.vacate(stake)
@@ -230,10 +242,14 @@ class Claims:
         if stake.claims:
             full = self.book.occupy(stake, "locked", None)
             assert not full, f"{stake.rid}: promised slots must fit on {full}"
+        if stake.bill is not None and stake.claims:
+            stake.bill = self.payments.locked(stake, old if replaced else None, now_s)
         self.guard.take_over(stake, others, replaced)
         self.store(stake, "commit-chosen" if mine else "commit-other")
 
-    def lock_again(self, stake: Stake, before: Stake | None) -> str:
+    def lock_again(
+        self, stake: Stake, before: Stake | None, cost: m.Cost | None, now_s: int
+    ) -> str:
         """Lock what was locked and then forgotten; return "" or the resource without room.
 
         Then everything is as `before`, which was promised if it claims anything.
@@ -242,7 +258,15 @@ class Claims:
             self.book.vacate(before)
         self.put(stake)
         full = self.book.occupy(stake, "locked", None)
+        if full and self.book.buffers.kept:
+            # It stood before, and nobody waits for a buffer: what it needs of them is given to it.
+            for claim in stake.claims:
+                claim.gap_s = 0
+            self.book.buffers.make_way(stake.claims)
+            full = self.book.occupy(stake, "locked", None)
         if not full:
+            if cost is not None:
+                stake.bill = self.payments.locked_again(stake, cost, now_s)
             self.store(stake, "relocked")
             self.guard.make_good(stake)
         elif before is None:
@@ -253,12 +277,29 @@ class Claims:
                 self.book.occupy(before, "prepared", None)
         return full
 
-    def cancel(self, stake: Stake, warrant: str, now_s: int) -> None:
-        """Free what is still to come of `stake`; what has passed by `now_s` was used, and counts."""
+    def cancel(
+        self, stake: Stake, warrant: str, at: int, now_s: int, *, reclaimed: bool = False
+    ) -> None:
+        """Free what is still to come of `stake`; what has passed by `now_s` was used, and counts.
+
+        It was cancelled at `at`, because an owner has `reclaimed` slots of it or not: what is paid back is
+        by that.
+        """
         stake.warrant = warrant
+        if stake.bill is not None:
+            self.payments.cancelled(stake, at, now_s, reclaimed=reclaimed)
         changer = self.book.changer_of(stake.rid)
         self.book.leave(stake)
         self.guard.left(stake.rid, stake.claims, heir=changer)
+        self._move(stake, "cancel")
+        self._keep_used(stake, now_s)
+        self.store(stake, "cancel")
+
+    def count_used(self, stake: Stake, cost: m.Cost | None, now_s: int) -> None:
+        """Count what was used of `stake`, which is over and was forgotten, and book nothing of it."""
+        self.put(stake)
+        if cost is not None:
+            stake.bill = self.payments.locked_again(stake, cost, now_s)
         self._move(stake, "cancel")
         self._keep_used(stake, now_s)
         self.store(stake, "cancel")
@@ -278,6 +319,11 @@ class Claims:
         """What is to run on `machine` is a job of its queue from now on: it is submitted once."""
         stake.jobs = {name: job for name, job in stake.jobs.items() if name != machine}
         self.store(stake, "submitted")
+
+    def note_came(self, stake: Stake, came_at: int) -> None:
+        """Store when the user of `stake` checked in."""
+        stake.came_at = came_at
+        self.store(stake, "came")
 
     def keep_lacks(self, stake: Stake, lacks: dict[str, SlotLack]) -> None:
         """Keep, durably, what is missing in slots of `stake` that have begun, by resource."""

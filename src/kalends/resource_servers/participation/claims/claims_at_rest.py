@@ -25,18 +25,21 @@ from kalends.resource_servers.participation.claims.endings import Endings
 class Restored(Collection[Stake]):
     """The stakes of a store that is opened, sorted into those that rest and those that do not.
 
-    `bookings` are those of the locked claims at rest, by resource; `locked` counts them by user.
+    `bookings` are those of the locked claims at rest, by resource, request and number; `locked` counts them
+    by user.
     Iterating makes every stake anew: for whoever compares, not for a start.
     """
 
     def __init__(self, stakes: Iterable[Stake] = ()) -> None:
         self.awake: dict[str, Stake] = {}
         self.resting: dict[str, bytes] = {}
-        self.bookings: defaultdict[str, list[Booking]] = defaultdict(list)
+        self.bookings: defaultdict[str, dict[tuple[str, int], Booking]] = defaultdict(dict)
         self.locked: Counter[str] = Counter()
         self.registers: Counter[str] = Counter()
         """How many reservations at rest each register has."""
         self.endings = Endings()
+        self.buffered = False
+        """Whether the owner keeps a buffer behind any of it."""
         self._known: dict[object, Any] = {}
         for stake in stakes:
             self.take(stake, stored(stake, "").body)
@@ -50,6 +53,9 @@ class Restored(Collection[Stake]):
         self.endings.load(stake.rid, stake.ends_at)
         claims = stake.claims
         state = claims[0].state if claims else "absent"
+        for claim in claims:
+            if claim.gap_s:
+                self.buffered = True
         if state in ("held", "prepared"):
             self.awake[stake.rid] = self._shared(stake)
             return
@@ -63,14 +69,32 @@ class Restored(Collection[Stake]):
             booking = Booking(
                 id=claim.hold_id,
                 start=once(claim.start, claim.start),
-                end=once(claim.end, claim.end),
+                end=once(claim.end + claim.gap_s, claim.end + claim.gap_s),
                 units=claim.units,
                 state="locked",
                 holder=user,
                 reservation=stake.rid,
-                expires_ms=None,
+                gap_s=claim.gap_s,
             )
-            self.bookings[claim.resource].append(booking)
+            self.bookings[claim.resource][stake.rid, claim.hold_id] = booking
+
+    def drop(self, rid: str) -> None:
+        """Be as if the stake of `rid` had never been taken."""
+        stake = self.awake.pop(rid, None)
+        if stake is None:
+            body = self.resting.pop(rid, None)
+            if body is None:
+                return
+            stake = decode_stake(body)
+            if stake.claims and stake.claims[0].state == "locked":
+                self.registers[stake.register] -= 1
+                self.locked[stake.principal.user] -= len(stake.claims)
+                for claim in stake.claims:
+                    together = self.bookings[claim.resource]
+                    del together[rid, claim.hold_id]
+                    if not together:
+                        del self.bookings[claim.resource]
+        self.endings.unload(rid, stake.ends_at)
 
     def __iter__(self) -> Iterator[Stake]:
         yield from self.awake.values()

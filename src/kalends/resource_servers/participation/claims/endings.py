@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from sortedcontainers import SortedDict
@@ -28,6 +29,14 @@ class Endings:
             together = self._loaded[minute] = []
         together.append(rid)
 
+    def unload(self, rid: str, ends_at: int) -> None:
+        """`rid`, which was loaded with this `ends_at`, is not of the store any more."""
+        minute = _minute_of(ends_at)
+        together = self._loaded[minute]
+        together.remove(rid)
+        if not together:
+            del self._loaded[minute]
+
     def add(self, rid: str, ends_at: int) -> None:
         """`rid` is over at `ends_at` (UTC seconds). O(log minutes)."""
         self._added.setdefault(_minute_of(ends_at), {})[rid] = None
@@ -47,6 +56,13 @@ class Endings:
             minutes and minutes.peekitem(0)[0] * MINUTE_S <= limit_s
             for minutes in (self._loaded, self._added)
         )
+
+    def after(self, since_s: int) -> Iterator[str]:
+        """Yield what ends after `since_s`, each kind in order of minutes; some perhaps twice."""
+        first = since_s // MINUTE_S
+        for minutes in (self._loaded, self._added):
+            for minute in minutes.irange(minimum=first):
+                yield from minutes[minute]
 
     def take_due(self, limit_s: int, count_max: int) -> list[str]:
         """Take out at most `count_max` that were over at `limit_s`, each kind in order of minutes."""

@@ -48,7 +48,7 @@ class KeptRoom:
         resource, start, end, units = piece
         booking = Booking(
             id=self.new_id(), start=start, end=end, units=units, state="locked",
-            holder=holder, reservation=about, expires_ms=None,
+            holder=holder, reservation=about,
         )  # fmt: skip
         self.book.calendars[resource].book(booking)
         self.book.others[resource] += 1

@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
+from msgspec import structs
+
 from kalends.calendars import Booking, ResourceCalendar
 from kalends.calendars.profiles import total
+from kalends.contract.fields import Want
 from kalends.core.errors import Conflict
-from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, claims_of
 
 Placed = tuple[str, int]
 """A booking on a calendar: resource and booking id."""
@@ -45,18 +48,16 @@ def place(
     return ""
 
 
-def booking_of(
-    stake: Stake, claim: Claim, state: Literal["held", "prepared", "locked"], expires_ms: int | None
-) -> Booking:
+def booking_of(stake: Stake, claim: Claim, state: Literal["held", "prepared", "locked"]) -> Booking:
     return Booking(
         id=claim.hold_id,
         start=claim.start,
-        end=claim.end,
+        end=claim.end + claim.gap_s,
         units=claim.units,
         state=state,
         holder=stake.principal.user,
         reservation=stake.rid,
-        expires_ms=expires_ms,
+        gap_s=claim.gap_s,
     )
 
 
@@ -80,6 +81,27 @@ def pieces_beyond(new: Sequence[Claim], old: Sequence[Claim]) -> list[Piece]:
             if excess > 0:
                 pieces.append((resource, start, end, excess))
     return pieces
+
+
+def buffered(claims: Iterable[Claim]) -> list[Claim]:
+    """Return `claims` with the owner's buffer as a part of their slots: what they take of a calendar."""
+    return [
+        structs.replace(claim, end=claim.end + claim.gap_s, gap_s=0) if claim.gap_s else claim
+        for claim in claims
+    ]
+
+
+def wants_beyond(wants: Sequence[Want], seen: Sequence[Claim]) -> tuple[Want, ...]:
+    """Return those of `wants` that go beyond what is `seen`: at other times, or with more units together."""
+    pieces = pieces_beyond(claims_of(wants), seen)
+    return tuple(
+        want
+        for want in wants
+        if any(
+            resource == want.resource and start < want.end and want.start < end
+            for resource, start, end, _ in pieces
+        )
+    )
 
 
 def passed_of(claims: Sequence[Claim], now_s: int, instead: Sequence[Claim] = ()) -> list[Piece]:
@@ -114,7 +136,6 @@ def piece_bookings(
     stake: Stake,
     pieces: Sequence[Piece],
     state: Literal["held", "prepared"],
-    expires_ms: int | None,
     new_id: Callable[[], int],
 ) -> list[Booking]:
     return [
@@ -126,7 +147,6 @@ def piece_bookings(
             state=state,
             holder=stake.principal.user,
             reservation=stake.rid,
-            expires_ms=expires_ms,
         )
         for _, start, end, units in pieces
     ]

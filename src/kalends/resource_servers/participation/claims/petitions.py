@@ -33,6 +33,8 @@ class Petition(msgspec.Struct, frozen=True, omit_defaults=True):
     word: str = ""
     by: str = ""
     decided_s: int = 0
+    first: str = ""
+    """The user who has approved it, while it waits for a second one; and afterwards."""
 
     @property
     def stands(self) -> bool:

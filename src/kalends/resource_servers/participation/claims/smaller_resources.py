@@ -69,7 +69,8 @@ def retired(name: str) -> ResourceCalendar:
 def _named(standing: Sequence[Booking], zone: str) -> str:
     named = [
         f"{short_id(each.reservation)} of {each.holder or 'the owner'} ({each.state}, {each.units} unit"
-        f"{'s' * (each.units > 1)} from {format_time(each.start, zone)} to {format_time(each.end, zone)})"
+        f"{'s' * (each.units > 1)} from {format_time(each.start, zone)}"
+        f" to {format_time(each.end - each.gap_s, zone)})"
         for each in standing[:NAMED_MAX]
     ]
     more = len(standing) - len(named)

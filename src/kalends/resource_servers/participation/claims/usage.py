@@ -24,7 +24,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 from kalends.core.times import format_time, zone_named
-from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake, claims_of
 from kalends.resource_servers.participation.claims.occupancy import passed_of
 
 AT_ONCE: Final = Interval(-1, -1)
@@ -129,7 +129,7 @@ class Usage:
         """Why limits do not allow `wants` besides what is used by now; what counts for `rid` is left out."""
         if not self._calendars:
             return []
-        claims = _claims_of(wants)
+        claims = claims_of(wants)
         own = self._noted.get(rid, Amounts())
         passed = [Claim(0, *piece) for piece in passed_of(standing, now_s, claims)]
         wanted = self._beyond(principal, claims, "prepared", standing, passed)
@@ -237,7 +237,7 @@ class Usage:
 
     def _counted(self, stake: Stake, state: State, standing: Sequence[Claim]) -> Amounts:
         """Amounts of `stake` beyond `standing`, and of the used part of `standing` once it is promised."""
-        passed = _claims_of(stake.passed) if standing else []
+        passed = claims_of(stake.passed) if standing else []
         return self._beyond(stake.principal, stake.claims, state, standing, passed)
 
     def _beyond(
@@ -257,7 +257,7 @@ class Usage:
         return amounts - self._sum(principal, standing, "locked") if amounts else amounts
 
     def _sum_of_used(self, stake: Stake) -> Amounts:
-        return self._sum(stake.principal, _claims_of(stake.used), "used")
+        return self._sum(stake.principal, claims_of(stake.used), "used")
 
     def _sum(
         self, principal: Principal, claims: Iterable[Claim], state: State | Literal["used"]
@@ -283,10 +283,6 @@ class Usage:
                     account = Account(claim.resource, user, rule, week)
                     amounts[account] += claim.units * length_s
         return amounts
-
-
-def _claims_of(wants: Iterable[Want]) -> list[Claim]:
-    return [Claim(0, want.resource, want.start, want.end, want.units) for want in wants]
 
 
 def _of_standing(amounts: Amounts) -> list[Account]:

@@ -127,7 +127,7 @@ def have_room(calendars: Mapping[str, Calendar], needs: Sequence[Piece]) -> bool
             calendars[resource].book(
                 Booking(
                     id=-1 - number, start=start, end=end, units=units, state="held", holder="",
-                    reservation="", expires_ms=None,
+                    reservation="",
                 )
             )  # fmt: skip
             booked.append((resource, -1 - number))

@@ -13,6 +13,7 @@ from itertools import takewhile
 from sortedcontainers import SortedList
 
 from kalends.contract import messages as m
+from kalends.core.errors import Refusal
 from kalends.resource_servers.participation.claims.earmarks import Order, Stretch
 
 
@@ -39,6 +40,8 @@ class WaitingListEntry:
     offer: WaitingListOffer | None = None
     news: int = 0
     """The number of the last thing that it should look into."""
+    dear: tuple[m.Want, Refusal] | None = None
+    """The last room that it could not pay for, and why."""
     windows: dict[str, list[m.Want]] = field(init=False, default_factory=dict)
     """What it waits for, by resource."""
 

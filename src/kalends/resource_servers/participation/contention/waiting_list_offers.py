@@ -29,6 +29,7 @@ from kalends.resource_servers.participation.contention.waiting_list import (
 )
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
+from kalends.resource_servers.participation.sockets import Payments
 from kalends.resource_servers.participation.this_site import ThisSite
 
 LISTED_MS: Final = 60_000
@@ -57,6 +58,7 @@ class WaitingLists:
     offers: Earmarks
     """What is kept for whom it is offered to."""
     outbox: ParticipantOutbox
+    payments: Payments
     listed: WaitingList = field(init=False, default_factory=WaitingList)
     _declined: list[tuple[Stretch, Order]] = field(init=False, default_factory=list)
     """Offers that have ended, and whose they were: those behind are next."""
@@ -102,6 +104,10 @@ class WaitingLists:
         late = self.follow(listed, known) if known is not None else []
         if known is None or not set(wish.wants) <= set(known.wish.wants):
             listed.news = self._next_news(wish)
+        elif known.dear is not None:
+            # Whoever had the room may be gone by the time that it can be paid.
+            listed.dear = known.dear if self._too_dear(listed, known.dear[0]) else None
+            listed.news = listed.news if listed.dear else self._next_news(wish)
         self.listed.put(listed)
         if listed.offer is not None:
             self._keep_offered(listed)
@@ -190,9 +196,31 @@ class WaitingLists:
     def _offer_next(self, freed: Stretch, behind: Order | None, now: Moment) -> None:
         """Offer what is free of this to the first behind whom it may help."""
         for listed in self.listed.after(behind, freed[0]):
-            if self.may_help(listed, freed):
+            room = self.room_in(listed, freed)
+            if room is None:
+                continue
+            refusal = self._too_dear(listed, room)
+            if refusal is None:
                 self._offer_to(listed, freed, now)
                 return
+            self._pass_over(listed, room, refusal)
+
+    def _too_dear(self, listed: WaitingListEntry, room: m.Want) -> Refusal | None:
+        wish = listed.wish
+        if wish.pays is None or not self.payments.charges:
+            return None
+        return self.payments.why_too_dear(wish.principal, wish.pays, room, wish.length_s)
+
+    def _pass_over(self, listed: WaitingListEntry, room: m.Want, refusal: Refusal) -> None:
+        """Tell who cannot pay for `room`, which is offered to those behind, what it costs."""
+        known = listed.dear
+        listed.dear = room, refusal
+        if known != listed.dear:
+            told = m.Awaited(
+                rid=listed.rid, att=listed.wish.att, ahead=self.listed.ahead(listed.rid),
+                news=listed.news, dear=refusal,
+            )  # fmt: skip
+            self.outbox.send(listed.asker, told)
 
     def _offer_to(self, listed: WaitingListEntry, freed: Stretch, now: Moment) -> None:
         if listed.offer is not None:
@@ -212,27 +240,34 @@ class WaitingLists:
         """Keep what is offered, as much of it as this request wants."""
         assert listed.offer is not None
         pieces = [
-            (resource, max(start, want.start), min(end, want.end), want.units)
+            (
+                resource,
+                max(start, want.start),
+                min(end, want.end + self.calendars[resource].gap_s),
+                want.units,
+            )
             for resource, start, end in dict.fromkeys((*listed.offer.freed, *listed.offer.late))
             for want in listed.windows.get(resource, ())
-            if want.start < end and start < want.end
+            if want.start < end and start < want.end + self.calendars[resource].gap_s
         ]
         self.offers.keep(listed.rid, listed.order, pieces)
 
-    def may_help(self, listed: WaitingListEntry, freed: Stretch) -> bool:
-        """Whether enough is free for long enough, in part during `freed`, in one of the windows."""
+    def room_in(self, listed: WaitingListEntry, freed: Stretch) -> m.Want | None:
+        """Return where enough is free for long enough, in part during `freed`, in one of the windows."""
         resource, start, end = freed
-        length_s = listed.wish.length_s
+        gap_s = self.calendars[resource].gap_s
+        length_s = listed.wish.length_s + gap_s
         for want in listed.windows[resource]:
-            if want.start >= end or want.end <= start:
+            latest = want.end + gap_s
+            if want.start >= end or latest <= start:
                 continue
-            first, last = max(want.start, start - length_s), min(want.end, end + length_s)
+            first, last = max(want.start, start - length_s), min(latest, end + length_s)
             if last - first < length_s:
                 continue
             calendar = self.calendars[resource].calendar
             if calendar.earliest_fit(want.units, length_s, first, last) is not None:
-                return True
-        return False
+                return m.Want(resource, first, last, want.units)
+        return None
 
     def _end_offer(self, listed: WaitingListEntry) -> list[Stretch]:
         """End the offer; offer the rest of it to the requests behind.

@@ -53,6 +53,9 @@ COLLECT_SOME_MS: Final = 50
 CLOCKS_MAX: Final = 1_024
 """Registers whose clocks are remembered: far more than have sessions at a time."""
 
+DECIDED_AGO_S_MAX: Final = 120
+"""A decision that a register says it made longer ago would have come by now, if its brokers are heard."""
+
 ASK_EVERY_MS_MAX: Final = 86_400_000
 """A broker that is still telling others is asked again after 2, 4, 8 minutes, and at last every day."""
 
@@ -80,6 +83,8 @@ class Retention:
     """The commits that may be asked about."""
     _clocks_heard: dict[str, int] = field(init=False, default_factory=dict)
     """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
+    _contacts: dict[str, tuple[int, int, int]] = field(init=False, default_factory=dict)
+    """For each register since when it is heard, when it was heard before, and when last (seconds UTC)."""
     _lingering: dict[str, None] = field(init=False, default_factory=dict)
     """Over, and still needed when they were last looked at."""
     _unlooked: list[str] = field(init=False, default_factory=list)
@@ -112,12 +117,33 @@ class Retention:
         return self._collect_at_ms
 
     def heard_clock(self, source: str, wall_ms: int, now: Moment) -> None:
-        """Note that the broker's clock shows `wall_ms`; it is taken to go on from there."""
+        """Note that the broker's clock shows `wall_ms`; it is taken to go on from there.
+
+        0: it does not say, and is heard all the same.
+        """
         register = self.registers.of(source)
-        self._clocks_heard.pop(register, None)
-        self._clocks_heard[register] = wall_ms - now.monotonic_ms
+        if wall_ms:
+            self._clocks_heard.pop(register, None)
+            self._clocks_heard[register] = wall_ms - now.monotonic_ms
+        since, before, last = self._contacts.pop(register, (0, 0, 0))
+        if now.wall_s - last > DECIDED_AGO_S_MAX:
+            since, before = now.wall_s, last
+        self._contacts[register] = since, before, now.wall_s
         if len(self._clocks_heard) > CLOCKS_MAX:
             del self._clocks_heard[next(iter(self._clocks_heard))]
+        if len(self._contacts) > CLOCKS_MAX:
+            del self._contacts[next(iter(self._contacts))]
+
+    def decided_at(self, source: str, at: int, now: Moment) -> int:
+        """Return when the register of `source` has decided what it says it did `at` (0: now; seconds UTC).
+
+        Not after now; and not much before it, unless the register was not heard for a while: then what it
+        decided meanwhile comes late.
+        """
+        since, before, _ = self._contacts.get(self.registers.of(source), (now.wall_s, 0, 0))
+        back_for_long = now.wall_s - since > DECIDED_AGO_S_MAX
+        earliest = (now.wall_s if back_for_long else before) - DECIDED_AGO_S_MAX
+        return min(max(at, earliest), now.wall_s) if at else now.wall_s
 
     def over_s(self, now: Moment) -> int:
         """Return the time before which everything has long ended, whatever the clock says."""
@@ -137,7 +163,9 @@ class Retention:
         passed = self.sure_time.to_store()
         if passed is not None:
             self.outbox.store(passed)
-        self._look_at_over(self.over_s(now), now)
+        over_s = self.over_s(now)
+        self._look_at_over(over_s, now)
+        self.claims.payments.fold(over_s, min(over_s, self.horizon_s))
 
     def _look_at_over(self, limit_s: int, now: Moment) -> None:
         """Look at some records that had ended at `limit_s`; the others have their turn soon.

@@ -146,7 +146,6 @@ class JobBookings:
                 state="locked",
                 holder=job.user,
                 reservation=f"job {job.number}",
-                expires_ms=None,
             )
             try:
                 calendar.book(booking)

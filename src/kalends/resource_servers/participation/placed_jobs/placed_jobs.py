@@ -73,7 +73,8 @@ class PlacedJobs:
     def _listen(self, then: Consequences) -> None:
         forget = self.places.forget
         then.cleared.add(forget)
-        then.promised.add(lambda stake, now: forget(stake.rid))
+        then.released.add(self.places.not_chosen)
+        then.promised.add(self.places.chosen)
         then.attempt_over.add(self.places.end)
 
     # Steps of the queues

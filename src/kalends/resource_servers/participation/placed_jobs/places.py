@@ -19,7 +19,9 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import machine_of, queue_of
 from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
 from kalends.core.limits import LISTING_MAX, PLACE_HOLD_MS_MAX, TIME_S_MAX
+from kalends.federation.lost_bids import LostBids
 from kalends.federation.offered_places import decided_within_s
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.attempts import LiveAttempts
@@ -47,6 +49,16 @@ def locked_places(book: ClaimTable) -> Iterator[tuple[Stake, Claim]]:
                     yield stake, claim
 
 
+def _ways(solicit: m.Solicit) -> dict[str, tuple[JobRequest, ...]]:
+    """Return the job in each of its ways, by machine; none of ways that name no implementation."""
+    known = solicit.implementations
+    return {
+        machine: tuple(each.of(solicit.job, known) for each in ways)
+        for machine, ways in solicit.ways.items()
+        if ways and all(each.implementation < len(known) for each in ways)
+    }
+
+
 class PlaceQuestion(NamedTuple):
     """A question that the queues have not answered yet; `number` is that of the ask.
 
@@ -72,6 +84,7 @@ class Places:
     registers: Registers
     outbox: ParticipantOutbox
     numbers: FenceNumbers
+    lost_bids: LostBids = field(init=False, default_factory=LostBids)
     _soliciting: dict[str, PlaceQuestion] = field(init=False, default_factory=dict)
     _bids: dict[str, m.Bid] = field(init=False, default_factory=dict)
     """The bids whose places are held, by request."""
@@ -96,7 +109,7 @@ class Places:
         self.consequences.attempt_over(rid, solicit.att)
         if stake is not None and stake.att < solicit.att:
             self.claims.supersede(stake, solicit.att)
-        if refusal := self._why_not(solicit, now):
+        if refusal := self._why_not(source, solicit, now):
             if stake is not None:
                 self.claims.clear(stake)
             self.turn_down(source, solicit, (refusal,))
@@ -105,9 +118,10 @@ class Places:
 
     def turn_down(self, source: str, solicit: m.Solicit, refusals: tuple[Refusal, ...]) -> None:
         """Answer with a bid that offers nothing."""
-        self.outbox.send(source, self.here.no_bid(solicit, refusals))
+        bid = self.here.no_bid(solicit, refusals)
+        self.outbox.send(source, structs.replace(bid, closed_until=self.admission.drained_until_s))
 
-    def _why_not(self, solicit: m.Solicit, now: Moment) -> Refusal | None:
+    def _why_not(self, source: str, solicit: m.Solicit, now: Moment) -> Refusal | None:
         if closed := self.admission.closed():
             return closed
         user = solicit.principal.user
@@ -122,6 +136,10 @@ class Places:
         if now.monotonic_ms - self._since_ms.get(solicit.rid, now.monotonic_ms) > HELD_MS_MAX:
             detail = "its place was held for too long, and was given to others"
             return self.here.refusal(RefusalCode.HELD, detail)
+        # A job that wants two places, and one for which nobody else has bid, is never spared.
+        if solicit.att == 1 and not solicit.job.at_most_once:
+            spared = self.lost_bids.why_spared(self.registers.of(source), now)
+            return self.here.refusal(RefusalCode.HELD, spared) if spared else None
         return None
 
     def _ask(self, source: str, solicit: m.Solicit, stake: Stake | None, now: Moment) -> None:
@@ -149,6 +167,8 @@ class Places:
                 solicit.jobs,
                 places,
                 decided_within_s(solicit.hold_ms),
+                _ways(solicit),
+                solicit.rank,
             )
         )
 
@@ -220,6 +240,18 @@ class Places:
         """Attempt `att` of a request is over, and those before it: what is asked for it is not waited for."""
         if 0 < self.att_of(rid) <= att:
             del self._soliciting[rid]
+
+    def not_chosen(self, release: m.Release, now: Moment) -> None:
+        """A place is given up; its broker may say what has won instead."""
+        stake, won = self.book.stakes.peek(release.rid), release.won
+        if won is not None and stake is not None and release.rid in self._bids:
+            self.lost_bids.lost(stake.register, won.behind_s, won.runs_s, now)
+
+    def chosen(self, stake: Stake, now: Moment) -> None:
+        """Something is promised: a place, if there was a bid for it."""
+        if stake.rid in self._bids:
+            self.lost_bids.won(stake.register)
+            self.forget(stake.rid)
 
     def forget(self, rid: str) -> None:
         """Nothing is held for a request any more, or it is promised."""

@@ -307,6 +307,10 @@ class GrantTable:
     def _give_to(self, grant: NodeGrant, rid: str) -> None:
         self._remove(grant)
         grant.rid = rid
+        if (stake := self.book.stakes.peek(rid)) is not None:
+            # A reservation that is handed over is another user's.
+            accounts = self.backends[grant.resource].users
+            grant.user = accounts.get(stake.principal.user, grant.user)
         self._grants[grant.number] = self._by_rid[rid][grant.number] = grant
 
     def _remove(self, grant: NodeGrant) -> None:

@@ -60,6 +60,7 @@ class SlotAccounts:
             return
         if slot.rid != stake.rid:
             slot.first_rid, slot.rid = slot.reservation, stake.rid
+            slot.user, slot.account = stake.principal.user, grant.user
         slot.reserve(extent, now_s)
         self.outbox.store(slot_stored(slot))
 

@@ -50,7 +50,7 @@ class OwnerRoom:
     _lacking: dict[str, list[Step]] = field(default_factory=dict)
     """For each reclaim that is not complete: the units that it lacks, over time."""
     _put_off: set[str] = field(default_factory=set)
-    """Those that have not taken what is free."""
+    """Reclaims that have not taken the free units yet."""
 
     def take(self, key: str, share: OwnersShare) -> None:
         """From now on `share` is the owner's, as far as it is free, and as it comes free."""

@@ -88,10 +88,16 @@ def claims_there(stake: Stake, reclaimed: Reclaimed) -> list[Claim]:
 
 
 def claims_to_go(stake: Stake, reclaimed: Reclaimed) -> list[Claim]:
-    """Return what is to go of that: each slot that does not begin too soon to be moved."""
-    return [
-        claim for claim in claims_there(stake, reclaimed) if claim.start > reclaimed.spared_until
-    ]
+    """Return what is to go of that: each slot that does not begin too soon to be moved.
+
+    If it is to be cancelled, also what has begun; if it is to be kept, nothing.
+    """
+    if reclaimed.standing == "keep":
+        return []
+    there = claims_there(stake, reclaimed)
+    if reclaimed.standing == "cancel":
+        return there
+    return [claim for claim in there if claim.start > reclaimed.spared_until]
 
 
 def place_of(stake: Stake, claims: Sequence[Claim]) -> ReclaimedSlot:

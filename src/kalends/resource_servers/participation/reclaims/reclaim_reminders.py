@@ -40,10 +40,17 @@ from kalends.resource_servers.participation.reclaims.reclaims import (
     stored_reclaim,
 )
 from kalends.resource_servers.participation.repeats import AT_ONCE, Repeat, Repeats
-from kalends.resource_servers.participation.sockets import Unkept
+from kalends.resource_servers.participation.sockets import Absence, Unkept
 
 RECLAIMS_MAX: Final = 1_000
 """The reclaims of one site at a time: each is looked at whenever something is locked."""
+
+
+ABSENCES_MAX: Final = 500
+"""Slots without a check-in that are remembered, the latest."""
+
+ABSENCE_KEPT_S: Final = 27 * 86_400
+"""With the day for which every record is kept, four weeks."""
 
 
 class ReclaimReminders:
@@ -54,7 +61,7 @@ class ReclaimReminders:
         book = self.book = base.book
         self.room = OwnerRoom(book, KeptRoom(book, base.numbers.new), base.kept, base.is_sure)
         self.catch = self.room.catch
-        self._ground, self._outbox, self._settle = ground, base.outbox, base.settle
+        self._ground, self._outbox, self.settle = ground, base.outbox, base.settle
         self._choice = ReclaimChoice(book, self.room)
         self._moved = MovedReservations(book)
         self._reclaims: dict[str, Reclaimed] = {}
@@ -88,7 +95,7 @@ class ReclaimReminders:
         stands for another, and `LimitExceeded`; then nothing has happened.
         """
         view = self._reclaim(body, now)
-        self._settle(now)
+        self.settle(now)
         return view
 
     def _reclaim(self, body: owner_calls.Reclaim, now: Moment) -> owner_calls.ReclaimView:
@@ -100,26 +107,35 @@ class ReclaimReminders:
                     where="key",
                     remedy="make a new key; `kalends admin reclaims` shows the old one",
                 )
-            return self._view(known)
-        self._check_reclaim(body, now)
+            return self.view(known)
+        self.check(body, now)
         reclaimed = Reclaimed(
             body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason,
             units=body.units, of=self.book.calendars[body.resource].info.capacity,
         )  # fmt: skip
         if body.dry_run:
-            return self._foreseen(reclaimed)
+            return self.foreseen(reclaimed)
+        self.take(reclaimed, now)
+        return self.view(self._reclaims[body.key])
+
+    def take(self, reclaimed: Reclaimed, now: Moment) -> None:
+        """Let the reclaim hold, in place of one of its key, and ask brokers for reservations in it."""
         self._close_for(reclaimed)
-        self.book.note_closed((body.resource, body.start, body.end))
+        self.book.note_closed((reclaimed.resource, reclaimed.start, reclaimed.end))
         self._outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now)
-        return self._view(self._reclaims[body.key])
 
-    def _foreseen(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
+    def parts_of(self, closure: str) -> list[Reclaimed]:
+        """Return the parts of this closure; of "", those of all closures."""
+        parts = (each for each in self._reclaims.values() if each.closure)
+        return [each for each in parts if closure in ("", each.closure)]
+
+    def foreseen(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
         """Return what would become of it, under no key; everything is as before."""
         if reclaimed.units:
             self._share(reclaimed)
         try:
-            return structs.replace(self._view(reclaimed), key="")
+            return structs.replace(self.view(reclaimed), key="")
         finally:
             self.room.give_up(reclaimed.key)
 
@@ -131,7 +147,7 @@ class ReclaimReminders:
         reclaimed = self._reclaims.get(key)
         if reclaimed is None and self._ground.set_aside.withdraw(key):
             self._outbox.store(ReclaimDropped(key))
-            self._settle(now)
+            self.settle(now)
             return owner_calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
@@ -139,10 +155,15 @@ class ReclaimReminders:
                 where="key",
                 remedy="`kalends admin reclaims` lists them",
             )
-        view = self._view(reclaimed)
+        view = self.give_back(reclaimed)
+        self.settle(now)
+        return view
+
+    def give_back(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
+        """Return the reclaim as it was, and let it hold no more."""
+        view = self.view(reclaimed)
         self._drop_reclaim(reclaimed)
         self.book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
-        self._settle(now)
         return view
 
     # What a guard cannot keep
@@ -169,6 +190,28 @@ class ReclaimReminders:
         if reclaimed is not None:
             self._drop_reclaim(reclaimed)
 
+    # Nobody came
+
+    def nobody_came(self, slot: Absence, now: Moment) -> None:
+        """Have the reservation cancelled that has `slot`; beyond the maximum, the oldest is forgotten."""
+        known = [each for each in self._reclaims.values() if each.absent]
+        if len(known) >= ABSENCES_MAX:
+            self._drop_reclaim(min(known, key=lambda each: each.end))
+        reclaimed = Reclaimed(
+            _absence_key(slot.rid), slot.resource, slot.start, slot.end, 0, now.wall_s, slot.why,
+            only=slot.rid, standing="cancel", absent=True,
+        )  # fmt: skip
+        self._close_for(reclaimed)
+        self._outbox.store(stored_reclaim(reclaimed))
+        self._ask_back(reclaimed, now)
+
+    def is_given_back(self, rid: str) -> bool:
+        return _absence_key(rid) in self._reclaims
+
+    def absences(self) -> tuple[owner_calls.ReclaimView, ...]:
+        """Return the slots of the last weeks that were given back without a check-in."""
+        return tuple(self.view(each) for each in self._reclaims.values() if each.absent)
+
     # What a machine has out of service
 
     def nodes_out(self, out: OutOfService, now: Moment) -> None:
@@ -190,7 +233,7 @@ class ReclaimReminders:
             self._reclaim_out(stuck, out._replace(start=start, end=end, units=0), now)
         for rid, nodes in out.begun:
             self._ground.losses.seen(rid, out.resource, nodes, out.reason, now)
-        self._settle(now)
+        self.settle(now)
 
     def _reclaim_out(self, key: str, out: OutOfService, now: Moment) -> None:
         known = self._reclaims.get(key)
@@ -235,12 +278,14 @@ class ReclaimReminders:
         return tuple(self.room.refusals(wants, own))
 
     def views(self) -> tuple[owner_calls.ReclaimView, ...]:
-        return tuple(map(self._view, self._reclaims.values()))
+        """Return all but the `absences`."""
+        return tuple(self.view(each) for each in self._reclaims.values() if not each.absent)
 
-    def _view(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
+    def view(self, reclaimed: Reclaimed) -> owner_calls.ReclaimView:
         return view_of(self._moved.noted(reclaimed, ()), self._choice)
 
-    def _check_reclaim(self, body: owner_calls.Reclaim, now: Moment) -> None:
+    def check(self, body: owner_calls.Reclaim, now: Moment, *, more: int = 1) -> None:
+        """Raise `InvalidInput` or `LimitExceeded` if it cannot be, as one of `more` new ones."""
         if body.resource not in self.book.calendars:
             raise InvalidInput(
                 f"this site has no resource {body.resource}",
@@ -265,7 +310,7 @@ class ReclaimReminders:
                 where="end",
                 remedy="give an end after the start and after now, at most a year later",
             )
-        if self._count(own=False) >= RECLAIMS_MAX:
+        if self._count(own=False) + more > RECLAIMS_MAX:
             raise LimitExceeded(
                 f"{RECLAIMS_MAX} reclaims stand, the maximum",
                 remedy="withdraw reclaims that have ended: kalends admin reclaim --end KEY",
@@ -273,7 +318,11 @@ class ReclaimReminders:
 
     def _count(self, *, own: bool) -> int:
         """Return how many stand that the site has made itself, or its owner."""
-        return sum((bool(each.only) or each.out) == own for each in self._reclaims.values())
+        return sum(
+            (bool(each.only) or each.out) == own
+            for each in self._reclaims.values()
+            if not each.absent
+        )
 
     # Asking brokers
 
@@ -285,7 +334,8 @@ class ReclaimReminders:
     def advance(self, now: Moment) -> None:
         for key, turn in list(self._reminders.items()):
             reclaimed = self._reclaims[key]
-            if reclaimed.end < self._ground.retention.over_s(now):
+            kept_s = ABSENCE_KEPT_S if reclaimed.absent else 0
+            if reclaimed.end + kept_s < self._ground.retention.over_s(now):
                 self._drop_reclaim(reclaimed)
             elif turn.is_due(now):
                 self._ask_back(reclaimed, now, turn)
@@ -374,7 +424,12 @@ def _message(stake: Stake, reclaimed: Reclaimed) -> m.Reclaim:
         reason=reclaimed.reason,
         lost=bool(reclaimed.only),
         units=reclaimed.units,
+        cancel=reclaimed.standing == "cancel",
     )
+
+
+def _absence_key(rid: str) -> str:
+    return f"nobody-came-{rid}"
 
 
 def _key_of(number: int) -> str:

@@ -14,7 +14,7 @@ from kalends.resource_servers.participation.reclaims.reclaim_choice import (
     claims_to_go,
     place_of,
 )
-from kalends.resource_servers.participation.reclaims.reclaims import Reclaimed, ReclaimedSlot
+from kalends.resource_servers.participation.reclaims.reclaims import Reclaimed
 
 
 def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> owner_calls.ReclaimView:
@@ -37,6 +37,8 @@ def view_of(reclaimed: Reclaimed, choice: ReclaimChoice) -> owner_calls.ReclaimV
         lacking=tuple(choice.room.lacking(reclaimed.key)),
         beside=len(found.beside),
         exact=found.exact,
+        closure=reclaimed.closure,
+        standing=reclaimed.standing,
         reservations=(
             *_still_there(reclaimed, found, named),
             *(_gone(reclaimed, rid, choice) for rid in gone),
@@ -49,8 +51,9 @@ def _still_there(
 ) -> Iterable[owner_calls.ReclaimedReservation]:
     for stake in found.going:
         yield _told_of(stake, reclaimed, named(stake.rid), "waiting")
+    kept = "the owner keeps it" if reclaimed.standing == "keep" else "it begins within the notice"
     for stake in found.spared:
-        yield _told_of(stake, reclaimed, named(stake.rid), "stays", "it begins within the notice")
+        yield _told_of(stake, reclaimed, named(stake.rid), "stays", kept)
 
 
 def _told_of(
@@ -71,10 +74,7 @@ def _told_of(
 def _gone(
     reclaimed: Reclaimed, rid: str, choice: ReclaimChoice
 ) -> owner_calls.ReclaimedReservation:
-    """One whose going an older version has noted has no more than its id."""
-    had = reclaimed.had.get(rid) or ReclaimedSlot(
-        reclaimed.resource, reclaimed.start, reclaimed.end, 0
-    )
+    had = reclaimed.had[rid]
     went = reclaimed.went.get(rid)
     stake = choice.book.stakes.peek(rid)
     cancelled = stake is not None and stake.has("cancelled")

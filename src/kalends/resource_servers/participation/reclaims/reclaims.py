@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kalends.contract.owner_calls import Standing
 from kalends.resource_servers.participation.effects import SiteFact
 
 
@@ -27,7 +28,8 @@ class Reclaimed(msgspec.Struct, frozen=True):
     `went` where they are now. With `units`, of the capacity `of`, only so many are the owner's, and as few
     reservations are to go as have them. With a `grant`, only what the grant of this number serves is to go,
     for its request `only`, and the time stays open: the batch system cannot keep it. `out`: nodes are out of
-    service, and the queue of the machine knows of it by itself.
+    service, and the queue of the machine knows of it by itself. A part of a `closure` of the site says by
+    `standing` whether what is locked is to go at all, and where to. `absent`: nobody came for the slot.
     """
 
     key: str
@@ -43,6 +45,9 @@ class Reclaimed(msgspec.Struct, frozen=True):
     units: int = 0
     of: int = 0
     out: bool = False
+    closure: str = ""
+    standing: Standing = "move"
+    absent: bool = False
     had: dict[str, ReclaimedSlot] = {}
     went: dict[str, ReclaimedSlot] = {}
 
@@ -59,7 +64,7 @@ class Reclaimed(msgspec.Struct, frozen=True):
 
 
 class OutOfService(NamedTuple):
-    """Of the machine `resource`, `nodes` are out of service, from `start` until `end`.
+    """The `nodes` of the machine `resource` that are out of service from `start` until `end`.
 
     `units` less can be booked; the reservation `stuck` cannot be placed around them ("": there is none).
     `begun` has every reservation of the present, and how many of its nodes cannot be used.

@@ -15,7 +15,7 @@ from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
-from kalends.resource_servers.participation.claims.occupancy import pieces_beyond
+from kalends.resource_servers.participation.claims.occupancy import buffered, pieces_beyond
 from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.contention.wait_queue import Holder
 from kalends.resource_servers.participation.registers import Registers
@@ -56,11 +56,15 @@ class AgentHolds:
             if len(stake.claims) >= room:
                 break
             want = m.Want(offer.resource, offer.start, offer.end, offer.units)
-            refusal = self.admission.why_not_slot(visit.dispatch.principal, want, now)
+            refusal = self.admission.why_not_slot(
+                visit.dispatch.rid, visit.dispatch.principal, want, visit.dispatch.pays, now
+            )
             if refusal is not None:
                 refusals.setdefault((refusal.where, refusal.code), refusal)
                 continue
             claim = _claim_of(offer)
+            if self.book.buffers.kept:
+                self.book.give_buffers((claim,))
             if not self.is_free(stake, claim):
                 taken = taken or offer
                 continue
@@ -101,12 +105,15 @@ class AgentHolds:
             return False
         order = self.room.order_of(stake.principal, stake.stamp, stake.rid, (claim,))
         together = [each for each in stake.claims if each.common == claim.common]
-        pieces = pieces_beyond([*together, claim], ())
+        pieces = pieces_beyond(buffered([*together, claim]), ())
         return all(self.room.is_for(order, piece) for piece in pieces) and not (
             self.room.places.lacking(pieces)
         )
 
     def _take_holds(self, visit: AgentVisit, stake: Stake, now: Moment) -> None:
+        if self.admission.payments.charges:
+            bill = self.admission.payments.price(stake, visit.dispatch.pays, None)
+            self.claims.bill(stake, bill)
         until_ms = self.admission.hold_until_ms(visit.dispatch.hold_ms, now)
         self.claims.hold_chosen(stake, until_ms)
         self.held(stake.rid, Holder(visit.asker))

@@ -24,6 +24,7 @@ from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.contention.room import FreeRoom, have_room
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.visits.agent_visits import (
     AgentVisit,
@@ -32,7 +33,6 @@ from kalends.resource_servers.participation.visits.agent_visits import (
     PendingRecall,
     received,
 )
-from kalends.resource_servers.participation.visits.runs import RunTable
 
 RECALL_MS_MAX: Final = 2_000
 """The wait of an older request for the agents of younger ones; runs take milliseconds."""

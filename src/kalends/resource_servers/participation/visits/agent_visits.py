@@ -19,7 +19,7 @@ from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode, script_hash
 from kalends.resource_servers.participation.claims.claim_sets import Claim
 from kalends.resource_servers.participation.claims.occupancy import Piece
-from kalends.resource_servers.participation.visits.runs import RunTable
+from kalends.resource_servers.participation.runs import RunTable
 
 SCRIPTS_KEPT_MAX: Final = 256
 """Sources that are remembered by their hash: at most 32 MB. Of others the source is asked for again."""
@@ -72,6 +72,8 @@ class AgentVisit:
     relays: set[int] = field(default_factory=set)
     near: dict[str, m.SiteReport] = field(default_factory=dict)
     own: m.SiteReport | None = None
+    common: m.CommonTimes | None = None
+    """What was answered for all, if it was: nothing else is held here any more."""
     answered: bool = False
     answers_recalls: bool = field(init=False)
     """Whether the script seems to define ``recall``; if it does not after all, its run fails.
@@ -247,12 +249,10 @@ def _depth(value: Any) -> int:
 
 
 def _fitted(report: m.SiteReport, bytes_max: int) -> m.SiteReport:
-    """Return `report`, shortened if the whole answer might not fit into a frame otherwise."""
-    if _size(report) <= bytes_max:
-        return report
-    shorter = msgspec.structs.replace(report, sent=(), offered=(), refusals=report.refusals[:8])
-    if _size(shorter) <= bytes_max:
-        return shorter
+    """Return `report` with its proof as a whole, if the whole answer is sure to fit into a frame then."""
+    whole = msgspec.structs.replace(report, seals=report.seals[:1])
+    if len(msgspec.msgpack.encode(whole)) <= bytes_max:
+        return whole
     return silent(report.site, "its report is too long to pass on")
 
 
@@ -261,7 +261,3 @@ def silent(site: str, detail: str) -> m.SiteReport:
     return m.SiteReport(
         site, refusals=(Refusal(where=site, code=RefusalCode.SITE_DOWN, detail=detail),)
     )
-
-
-def _size(report: m.SiteReport) -> int:
-    return len(msgspec.msgpack.encode(report))

@@ -23,6 +23,7 @@ from kalends.agents.world.visible_calendar import Shown, reached
 from kalends.agents.world.zones import zones_of
 from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.contract import messages as m
+from kalends.contract.common_times import common_times, held_of, seals_of
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
@@ -30,7 +31,7 @@ from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, HeldChoice, RunCode, Starts, Stop
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.attempts import LiveAttempts
-from kalends.resource_servers.participation.claims.claim_sets import Stake
+from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claims.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims.claims import Claims
 from kalends.resource_servers.participation.consequences import Consequences
@@ -38,6 +39,7 @@ from kalends.resource_servers.participation.contention.room import FreeRoom
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.parts import Plug, Tier, on
 from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.visits.agent_holds import AgentHolds
 from kalends.resource_servers.participation.visits.agent_recalls import AgentRecalls
@@ -51,7 +53,6 @@ from kalends.resource_servers.participation.visits.agent_visits import (
     sent_texts,
     silent,
 )
-from kalends.resource_servers.participation.visits.runs import RunTable
 
 RUN_MS_MAX: Final = 12_000
 """An engine ends every run long before; a visit does not depend on that."""
@@ -103,9 +104,7 @@ class VisitHandler:
         stake = self.book.stakes.get(dispatch.rid)
         visit = self.visits.get(dispatch.rid)
         if visit is not None and visit.att == dispatch.att:
-            visit.asker = source
-            if visit.answered:
-                self.outbox.send(source, visit.report(stake.claims if stake is not None else ()))
+            self._ask_again(source, visit, dispatch)
             return
         if stake is not None and stake.att == dispatch.att and stake.claims:
             self.outbox.send(source, self._report_anew(stake, dispatch))
@@ -115,6 +114,23 @@ class VisitHandler:
             self.claims.supersede(stake, dispatch.att)
             self.claims.clear(stake)
         self._begin(source, dispatch, now)
+
+    def _ask_again(self, source: str, visit: AgentVisit, dispatch: m.Dispatch) -> None:
+        """Answer a repeated visit; near sites that it does not name any more are not waited for."""
+        visit.asker = source
+        visit.dispatch = msgspec.structs.replace(
+            visit.dispatch, near=dispatch.near and visit.dispatch.near, meet=dispatch.meet,
+            way=dispatch.way, register=dispatch.register,
+        )  # fmt: skip
+        if not dispatch.near:
+            for number in visit.relays:
+                self.runs.drop(number)
+            visit.relays.clear()
+        if visit.answered:
+            stake = self.book.stakes.get(dispatch.rid)
+            self._tell(visit, stake.claims if stake is not None else ())
+        else:
+            self._answer_when_whole(visit)
 
     def _near_answered(
         self, visit: AgentVisit, site: str, number: int, report: m.SiteReport | None
@@ -183,7 +199,7 @@ class VisitHandler:
         # What proves us to other sites is not for this one: its broker tells it its own.
         parts = tuple(m.Part(part.site, part.url) for part in visit.dispatch.parts)
         dispatch = msgspec.structs.replace(
-            visit.dispatch, asks=stop.asks, near=(), register=self.registers.of(visit.asker),
+            visit.dispatch, asks=stop.asks, near=(), meet=(), register=self.registers.of(visit.asker),
             way=self.here.name, secret=stop.secret or visit.dispatch.secret, parts=parts,
         )  # fmt: skip
         answered = partial(self._near_answered, visit, stop.site)
@@ -262,6 +278,14 @@ class VisitHandler:
         if closed := self.admission.closed():
             self._conclude(visit, self._told(visit, choice, (), (closed,)))
             return
+        if self.admission.rulings.decides:
+            again = partial(self._settle, visit, choice, may_recall=may_recall)
+            wants = [
+                (m.Want(each.resource, each.start, each.end, each.units), each.common)
+                for each in choice.slots
+            ]
+            if self.admission.rulings.awaits(visit.dispatch, wants, now, again):
+                return
         held, refusals, taken = self.holds.hold(visit, choice, now)
         lost = None if held else taken
         if lost is not None and self._try_again(visit, choice, lost, may_recall, now):
@@ -272,7 +296,8 @@ class VisitHandler:
         self, visit: AgentVisit, choice: SlotChoice, taken: Offer, may_recall: bool, now: Moment
     ) -> bool:
         """Everything was taken while the agent ran: ask for it, look again, or choose by default."""
-        needs = [(taken.resource, taken.start, taken.end, taken.units)]
+        gap_s = self.book.calendars[taken.resource].gap_s
+        needs = [(taken.resource, taken.start, taken.end + gap_s, taken.units)]
         resume = partial(self._settle, visit, choice, may_recall=False)
         if may_recall and self.recalls.ask(visit.dispatch, needs, now, resume):
             return True
@@ -303,13 +328,54 @@ class VisitHandler:
     def _answer_when_whole(self, visit: AgentVisit) -> None:
         if visit.own is None or visit.relays:
             return
-        stake = self.book.stakes.get(visit.dispatch.rid)
+        rid = visit.dispatch.rid
+        stake = self.book.stakes.get(rid)
+        visit.common = self._common(visit, stake.claims if stake is not None else ())
+        if stake is not None and visit.common is not None:
+            # At other starts nothing is booked: what is held here then serves nobody.
+            self._keep_only(stake, held_of(visit.common, 0))
+            stake = self.book.stakes.get(rid)
         claims = stake.claims if stake is not None else []
-        self.outbox.send(visit.asker, visit.report(claims))
+        self._tell(visit, claims)
         visit.answered = True
         visit.offers = []
         if not claims:
-            self.visits.forget(visit.dispatch.rid)
+            self.visits.forget(rid)
+
+    def _keep_only(self, stake: Stake, hold_ids: Sequence[int]) -> None:
+        if hold_ids:
+            self.claims.keep_only(stake, hold_ids)
+        else:
+            self.claims.end_hold(stake, "release")
+
+    def _common(self, visit: AgentVisit, claims: Sequence[Claim]) -> m.CommonTimes | None:
+        """The common times of all sites, if they were asked for, and all sites have answered."""
+        stops = visit.dispatch.near
+        if (
+            not visit.dispatch.meet
+            or not stops
+            or {each.site for each in stops} - visit.near.keys()
+        ):
+            return None
+        asks = {stop.site: stop.asks for stop in stops} | {self.here.name: visit.dispatch.asks}
+        reports = (visit.report(claims).sites[0], *(visit.near[stop.site] for stop in stops))
+        return common_times(reports, asks, visit.dispatch.meet)
+
+    def _tell(self, visit: AgentVisit, claims: Sequence[Claim]) -> None:
+        """Send the answer; a site that passes the visit on gets the proofs, too."""
+        dispatch, report = visit.dispatch, visit.report(claims)
+        if dispatch.way:
+            key = self.registers.secret(dispatch.register)
+            (own,) = report.sites
+            seals = seals_of(key, dispatch.rid, dispatch.att, own, dispatch.asks) if key else ()
+            report = msgspec.structs.replace(
+                report, sites=(msgspec.structs.replace(own, seals=seals),)
+            )
+        elif dispatch.meet and visit.common is not None:
+            alive = {claim.hold_id for claim in claims}
+            if alive.issuperset(held_of(visit.common, 0)):
+                report = m.Report(rid=dispatch.rid, att=dispatch.att, common=visit.common)
+        self.outbox.send(visit.asker, report)
 
     def _told(
         self, visit: AgentVisit, choice: SlotChoice, held: tuple[HeldChoice, ...],
@@ -330,13 +396,13 @@ class VisitHandler:
             refusals=refusals,
             sent=choice.sent,
             run=visit.run,
-            approval=self._needs_approval(visit.dispatch.principal, held),
+            approval=self._needs_approval(visit.dispatch, held),
         )
 
-    def _needs_approval(self, principal: Principal, held: Sequence[HeldChoice]) -> bool:
+    def _needs_approval(self, dispatch: m.Dispatch, held: Sequence[HeldChoice]) -> bool:
         """Whether the owner has to approve any of what is `held`."""
         wants = [m.Want(each.resource, each.start, each.end, each.units) for each in held]
-        return bool(self.admission.consent.needed(principal, wants))
+        return bool(self.admission.consent.needed(dispatch.rid, dispatch.principal, wants))
 
     def _nothing_offered(
         self, visit: AgentVisit, now: Moment, choice: SlotChoice = NO_CHOICE
@@ -370,7 +436,7 @@ class VisitHandler:
         )
         own = m.SiteReport(
             self.here.name, self.here.epoch, held=held, refusals=() if held else (other,),
-            approval=self._needs_approval(dispatch.principal, held),
+            approval=self._needs_approval(dispatch, held),
         )  # fmt: skip
         near = (silent(stop.site, "not visited again") for stop in dispatch.near)
         return m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near))

@@ -13,7 +13,6 @@ from kalends.resource_servers.participation.visits.agent_visits import (
     AgentLimits,
     AgentVisits,
 )
-from kalends.resource_servers.participation.visits.runs import RunTable
 from kalends.resource_servers.participation.visits.visit_handler import VisitHandler
 
 
@@ -37,7 +36,7 @@ class VisitingAgents:
         here, book, outbox, numbers = base.here, base.book, base.outbox, base.numbers
         claims, room = ground.claims, ground.room
         self.near = limits.near
-        runs = self.runs = RunTable(outbox, numbers, base.settle)
+        runs = self.runs = base.runs
         visits = self.visits = AgentVisits(runs)
         self.recalls = types.recalls(
             here, book, claims, room, runs, visits, outbox, limits.held_max

@@ -1,0 +1,1 @@
+"""Decisions about writes on the rows that they name: the same in every store."""

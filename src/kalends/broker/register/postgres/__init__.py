@@ -1,0 +1,1 @@
+"""The register on PostgreSQL: replicas of several hosts share it. Needs ``kalends[postgres]``."""

@@ -1,0 +1,1 @@
+"""The register on SQLite: one file that the replicas of one host share."""

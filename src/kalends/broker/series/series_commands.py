@@ -1,0 +1,455 @@
+"""Series: book, show, try again what was missed, cancel.
+
+Each occurrence is a request of its own, with a key made of that of the series and its name. So a repeated
+call, on whatever replica, finds what there is and books the rest. As many as possible are booked in waves: a
+site promises so much at once, and others have their turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, TypeVar
+
+from msgspec import structs
+
+from kalends.broker.coordination.record.decision_record import (
+    COMMITTED,
+    Record,
+    SeriesPart,
+    Spec,
+)
+from kalends.broker.desk.request_commands import (
+    NewRequest,
+    RequestCommands,
+    deadline_s,
+    digest_of,
+)
+from kalends.broker.desk.request_queries import Records, SeenRequest, may_see
+from kalends.broker.planning.horizons import BookingHorizon
+from kalends.broker.planning.leaving_sites import check_new
+from kalends.broker.planning.planner import fixed_start
+from kalends.broker.register.contract import Row, WholeReservation
+from kalends.broker.series.hour_queries import HourQueries
+from kalends.broker.series.joint_commits import JointCommits
+from kalends.broker.series.series_ids import member, number_of, series_of
+from kalends.broker.series.series_records import (
+    Series,
+    by_name,
+    is_of_series,
+    occurrence_view,
+    series_in,
+)
+from kalends.broker.service import BrokerService
+from kalends.contract import calls
+from kalends.core.errors import (
+    InvalidInput,
+    NoCommonTime,
+    NotAllowed,
+    NotFound,
+    Refusal,
+    RefusalCode,
+)
+from kalends.core.limits import SERIES_MAX
+from kalends.core.requests import span
+from kalends.core.series import Occurrence
+from kalends.core.times import format_time, zone_named
+from kalends.serving.auth.callers import Caller
+
+T = TypeVar("T")
+
+WAVE: Final = 32
+"""Occurrences that are asked for at once: half of what a site promises one user at a time."""
+
+NEAREST_MAX: Final = 16
+NEAREST_REACH_S: Final = 7 * 86_400
+"""Limits of the search for nearest free starts: the number of occurrences, and the distance."""
+
+PAGE: Final = 64
+"""Reservations that are read at once to find those of a series."""
+
+
+class Attempted(NamedTuple):
+    """One occurrence that is to be booked, or if it is `later`, once an owner's horizon allows."""
+
+    occurrence: Occurrence
+    rid: str
+    key: str
+    later: bool = False
+
+
+class SeriesCommands:
+    """The calls about series."""
+
+    def __init__(
+        self,
+        service: BrokerService,
+        records: Records,
+        commands: RequestCommands,
+        hours: HourQueries,
+    ) -> None:
+        self._service = service
+        self._hours = hours
+        self._records = records
+        self._commands = commands
+        self._running: dict[str, set[asyncio.Task[None]]] = {}
+        """What is being booked of each series."""
+
+    async def book(self, caller: Caller, body: calls.BookSeries) -> calls.SeriesView:
+        """The series once all is decided, or as it is when the time to wait is over."""
+        until_s = deadline_s(body.wait_ms)
+        user = caller.principal.user
+        more = (body.give_s, body.keep_going) if body.give_s or body.keep_going else ()
+        digest = digest_of(
+            "series", body.request, body.rule, body.zone, body.mode, tuple(sorted(body.skip)), *more
+        )
+        known = await self._commands.of_key(user, body.key, digest)
+        series = self._new(user, digest, body, known.record if known is not None else None)
+        found = series.occurrences()
+        if known is None:
+            reach = await self._hours.reach(caller, series.request)
+            within = self._within(series, found, reach)
+            goes_on = body.keep_going and (within or body.mode == "as-many")
+            if reach is not None and within < len(found) and not goes_on:
+                raise self._beyond(series, reach, within, len(found))
+            if later := len(found) - within:
+                service = self._service
+                service.coordinator.calls.check_may_begin(user, service.moment(), later)
+            series = series._replace(part=structs.replace(series.part, count=within))
+        asked = [
+            Attempted(
+                each, member(series.part.id, number), series.key_of(each, number, 0),
+                number > series.part.count,
+            )
+            for number, each in enumerate(found, start=1)
+        ]  # fmt: skip
+        if series.part.together:
+            together = found[: series.part.count]
+            if not await self._book_together(caller, series, together, known, until_s):
+                return await self._missed(caller, await self._view(caller, series.part.id))
+            alone = structs.replace(series.part, together=False)
+            series, asked = series._replace(part=alone), asked[series.part.count :]
+        await self._in_background(series, self._book_many(caller, series, asked, until_s), until_s)
+        return await self._missed(caller, await self._view(caller, series.part.id))
+
+    async def show(self, caller: Caller, body: calls.SeriesRef) -> calls.SeriesView:
+        return await self._missed(caller, await self._view(caller, body.id))
+
+    async def retry(self, caller: Caller, body: calls.RetrySeries) -> calls.SeriesView:
+        """Ask again for the occurrences to come that were refused, or not asked for."""
+        until_s = deadline_s(body.wait_ms)
+        tries = await self._tries(caller, body.id)
+        found = series_in(tries)
+        if found.user != caller.principal.user:
+            raise _not_yours(found.user)
+        # What is asked for again stands alone: the others have been decided.
+        series = found._replace(part=structs.replace(found.part, together=False))
+        now_s = self._service.moment().wall_s
+        tried = by_name(tries)
+        asked, all_of_it = [], series.occurrences()
+        reach = await self._hours.reach(caller, series.request)
+        within = self._within(series, all_of_it, reach)
+        for place, each in enumerate(all_of_it, start=1):
+            before = tried.get(each.name, [])
+            if each.start <= now_s or any(
+                whole.current.public_state != "failed" for whole in before
+            ):
+                continue
+            # By place and try, as the key: whoever asks for this one at the same time asks by the same id.
+            number = place + len(before) * SERIES_MAX
+            rid = member(series.part.id, number)
+            key = series.key_of(each, number, len(before))
+            asked.append(Attempted(each, rid, key, series.part.keeps_going and place > within))
+        await self._in_background(series, self._book_many(caller, series, asked, until_s), until_s)
+        return await self._missed(caller, await self._view(caller, series.part.id))
+
+    async def cancel(self, caller: Caller, body: calls.CancelSeries) -> calls.SeriesView:
+        until_s = deadline_s(body.wait_ms)
+        tries = await self._tries(caller, body.id)
+        series = series_in(tries)
+        if series.user != caller.principal.user and "admin" not in caller.scopes:
+            raise NotAllowed(
+                f"the series belongs to {series.user}, and auditors can only read it",
+                where="id",
+                remedy="ask its user, or use a token with the scope admin",
+            )
+        names = [each.name for each in series.occurrences()]
+        if body.occurrence and body.occurrence not in names:
+            raise NotFound(
+                f"the series has no occurrence {body.occurrence}",
+                where="occurrence",
+                remedy="see `kalends show SERIES` for their names",
+            )
+        if body.occurrence:
+            place = names.index(body.occurrence)
+            names = names[place:] if body.following else [body.occurrence]
+        if not body.occurrence or body.following:
+            # What has not been asked for yet is not booked after the cancel.
+            booking = list(self._running.get(body.id, ()))
+            for task in booking:
+                task.cancel()
+            await asyncio.gather(*booking, return_exceptions=True)
+            await self._service.settle()
+            tries = await self._tries(caller, body.id)
+        tried = by_name(tries)
+        now_s = self._service.moment().wall_s
+        ids = [
+            whole.id
+            for name in names
+            for whole in tried.get(name, ())
+            if whole.current.user == series.user
+            and whole.current.public_state in ("open", "held", "reserved")
+            and not _is_over(whole.current, now_s)
+        ]
+        loop = asyncio.get_running_loop()
+        for wave in _waves(ids):
+            wait_ms = max(int((until_s - loop.time()) * 1_000), 0)
+            ends = [calls.Finish(id=rid, wait_ms=wait_ms) for rid in wave]
+            await asyncio.gather(*(self._commands.cancel(caller, each) for each in ends))
+        return await self._view(caller, body.id)
+
+    # Booking
+
+    def _new(self, user: str, digest: str, body: calls.BookSeries, known: Record | None) -> Series:
+        """Return the series that a call describes, which is `known` if it was made before.
+
+        Raises `InvalidInput`.
+        """
+        request = body.request
+        request.check(from_wire=True)
+        begins = fixed_start(request)
+        if begins is None:
+            raise InvalidInput(
+                "a series needs an exact start",
+                where="request.not_after",
+                remedy="give the start of the first occurrence (--at)",
+            )
+        self._hours.check(request)
+        if known is not None and known.spec.series is not None:
+            return Series(user, body.key, digest, known.spec.series, request, begins)
+        check_new(request, self._service.directory.leaving())
+        zone = zone_named(body.zone)
+        first = datetime.fromtimestamp(begins, zone).replace(tzinfo=None, fold=0)
+        service = self._service
+        new_rid = service.coordinator.calls.new_rid(service.moment())
+        part = SeriesPart(
+            id=series_of(new_rid), name="", rule=body.rule, zone=zone.key, first=first.isoformat(),
+            skip=tuple(sorted({*body.skip})), together=body.mode == "all", give_s=body.give_s,
+            keeps_going=body.keep_going,
+        )  # fmt: skip
+        series = Series(user, body.key, digest, part, request, begins)
+        found = series.occurrences()
+        if found[0].start <= service.moment().wall_s:
+            raise InvalidInput(
+                f"the first occurrence, {found[0].name}, has begun already",
+                where="request.not_before",
+                remedy="give a later start",
+            )
+        return series
+
+    def _within(
+        self, series: Series, found: Sequence[Occurrence], reach: BookingHorizon | None
+    ) -> int:
+        """Return how many occurrences, from the first on, lie within the horizons of the owners."""
+        if reach is None:
+            return len(found)
+        begin_s, _ = span(series.request)
+        ends_s = begin_s + series.length_s + series.part.give_s
+        until = self._service.moment().wall_s + reach.seconds
+        return sum(each.start + ends_s <= until for each in found)
+
+    def _beyond(self, series: Series, reach: BookingHorizon, within: int, of: int) -> NoCommonTime:
+        until = self._service.moment().wall_s + reach.seconds
+        refusal = Refusal(
+            where=reach.resource,
+            code=RefusalCode.BEYOND_HORIZON,
+            detail=f"{within} of {of} occurrences lie within its horizon, which ends"
+            f" {format_time(until, series.zone)}",
+        )
+        ways = f"end the series by {datetime.fromtimestamp(until, series.zone):%Y-%m-%d}"
+        if within and not series.part.keeps_going:
+            ways += ", or let it keep going (--keep-going)"
+        return NoCommonTime(
+            f"{of - within} of {of} occurrences lie beyond an owner's horizon, so nothing was booked",
+            refusals=(refusal,),
+            remedy=ways,
+        )
+
+    def _spec(
+        self, caller: Caller, series: Series, occurrence: Occurrence, later: bool = False
+    ) -> Spec:
+        return structs.replace(
+            self._commands.spec_of(caller, series.request_at(occurrence)),
+            patience="held" if later else "none",
+            give_up_at=occurrence.start if later else 0,
+            series=structs.replace(series.part, name=occurrence.name),
+        )
+
+    async def _book_together(
+        self, caller: Caller, series: Series, found: Sequence[Occurrence], known: SeenRequest | None,
+        until_s: float,
+    ) -> bool:  # fmt: skip
+        """Book all of them or none, and return whether they are; a repeated call waits for the first one."""
+        if known is None:
+            service = self._service
+            service.replica.check()
+            rids = [member(series.part.id, number) for number in range(1, len(found) + 1)]
+            specs = {
+                rid: self._spec(caller, series, each) for rid, each in zip(rids, found, strict=True)
+            }
+            keys = {
+                rid: series.key_of(each, number, 0)
+                for number, (rid, each) in enumerate(zip(rids, found, strict=True), start=1)
+            }
+            with ExitStack() as stack:
+                tickets = {rid: stack.enter_context(service.tickets.new()) for rid in rids}
+                numbers = {rid: ticket.number for rid, ticket in tickets.items()}
+                service.runner.asked(
+                    lambda coordinator: coordinator.wing(JointCommits).begin(
+                        caller.principal, keys, series.digest, specs, numbers, service.moment()
+                    )
+                )
+                answers = await asyncio.gather(
+                    *(ticket.answer(until_s) for ticket in tickets.values()),
+                    return_exceptions=True,
+                )
+            raised = [each for each in answers if isinstance(each, BaseException)]
+            if raised:
+                raise raised[0]
+        else:
+            for whole in await self._tries(caller, series.part.id):
+                current = whole.current
+                if number_of(whole.id) <= len(found) and isinstance(current, Record):
+                    await self._commands.settled(SeenRequest(current, whole), until_s)
+        await self._service.settle()
+        first = (await self._tries(caller, series.part.id))[0].rows[0]
+        return isinstance(first, Record) and first.state in COMMITTED
+
+    async def _book_many(
+        self, caller: Caller, series: Series, asked: Sequence[Attempted], until_s: float
+    ) -> None:
+        for wave in _waves(asked):
+            answers = await asyncio.gather(
+                *(self._book_one(caller, series, each, until_s) for each in wave),
+                return_exceptions=True,
+            )
+            raised = [each for each in answers if isinstance(each, BaseException)]
+            if raised:
+                raise raised[0]
+
+    async def _book_one(
+        self, caller: Caller, series: Series, asked: Attempted, until_s: float
+    ) -> None:
+        async def new() -> NewRequest:
+            spec = self._spec(caller, series, asked.occurrence, asked.later)
+            return NewRequest(spec, rid=asked.rid)
+
+        wait_s = deadline_s(0) if asked.later else until_s
+        await self._commands.decided(caller, asked.key, series.digest, wait_s, new)
+
+    async def _in_background(
+        self, series: Series, work: Coroutine[Any, Any, None], until_s: float
+    ) -> None:
+        """Wait for `work` until `until_s`; it goes on then, and without its caller, too."""
+        id, task = series.part.id, asyncio.create_task(work)
+        self._running.setdefault(id, set()).add(task)
+        task.add_done_callback(partial(self._over, id))
+        left_s = max(until_s - asyncio.get_running_loop().time(), 0)
+        done, _ = await asyncio.wait((task,), timeout=left_s)
+        for each in done:
+            each.result()
+
+    def _over(self, id: str, task: asyncio.Task[None]) -> None:
+        self._running[id].discard(task)
+        if not self._running[id]:
+            del self._running[id]
+        if not task.cancelled():
+            task.exception()  # Each occurrence shows what has become of it.
+
+    # Looking
+
+    async def _tries(self, caller: Caller, series: str) -> list[WholeReservation]:
+        """Return the reservations that were tried for a series, oldest first; raises `NotFound` for none."""
+        doubt = self._service.replica.doubt()
+        found: list[WholeReservation] = []
+        after = series
+        while True:
+            page = await self._page(after)
+            found += (each for each in page if series_of(each.id) == series and is_of_series(each))
+            if len(page) < PAGE or series_of(page[-1].id) != series:
+                break
+            after = page[-1].id
+        if not found or not may_see(caller, found[0].rows[0].user):
+            if doubt is not None:
+                raise doubt
+            raise NotFound(
+                "no such series, or not yours",
+                where="id",
+                remedy="see `kalends list` for your requests and series",
+            )
+        return found
+
+    async def _page(self, after: str) -> Sequence[WholeReservation]:
+        return await self._service.replica.read(lambda store: store.reservations(after, PAGE))
+
+    async def _view(self, caller: Caller, id: str) -> calls.SeriesView:
+        tries = await self._tries(caller, id)
+        series = series_in(tries)
+        tried = by_name(tries)
+        views = (occurrence_view(each, tried.get(each.name, ())) for each in series.occurrences())
+        first = tries[0].rows[0]
+        assert isinstance(first, Record)
+        return calls.SeriesView(
+            id=series.part.id, user=series.user, text=first.spec.text, rule=series.part.rule,
+            zone=series.part.zone, mode="all" if series.part.together else "as-many",
+            duration_s=series.length_s, created_at=first.created_ms // 1000, note=series.request.note,
+            give_s=series.part.give_s, keeps_going=series.part.keeps_going,
+            occurrences=tuple(views),
+        )  # fmt: skip
+
+    async def _missed(self, caller: Caller, view: calls.SeriesView) -> calls.SeriesView:
+        """Return `view` with the nearest free start of each occurrence to come that was refused."""
+        found, now_s = view.occurrences, self._service.moment().wall_s
+        missed = [
+            place
+            for place, each in enumerate(found)
+            if each.state == "failed" and each.nominal > now_s
+            if each.problem is not None and each.problem.refusals
+        ][:NEAREST_MAX]
+        if not missed or view.user != caller.principal.user:
+            return view
+        series = series_in(await self._tries(caller, view.id))
+        apart = [later.nominal - each.nominal for each, later in pairwise(found)]
+        far = min((NEAREST_REACH_S, *(max(each - series.length_s, 0) // 2 for each in apart)))
+        wished = [(found[place].nominal, far) for place in missed]
+        starts = await self._hours.nearest(caller, series.request, wished)
+        told = dict(zip(missed, starts, strict=True))
+        return structs.replace(
+            view,
+            occurrences=tuple(
+                structs.replace(each, nearest=told.get(place, 0))
+                for place, each in enumerate(found)
+            ),
+        )
+
+
+def _is_over(row: Row, now_s: int) -> bool:
+    wants = row.wants if isinstance(row, Record) else ()
+    return bool(wants) and max(want.end for want in wants) <= now_s
+
+
+def _waves(each: Sequence[T]) -> Iterator[Sequence[T]]:
+    for first in range(0, len(each), WAVE):
+        yield each[first : first + WAVE]
+
+
+def _not_yours(user: str) -> NotAllowed:
+    return NotAllowed(
+        f"the series belongs to {user}, and its requests would become yours",
+        where="id",
+        remedy="ask its user to try it again",
+    )

@@ -1,0 +1,1 @@
+"""A site's journal on PostgreSQL, with the tables of all wings."""

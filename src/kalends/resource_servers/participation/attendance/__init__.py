@@ -1,0 +1,1 @@
+"""Check-in of users, and slots that are given back without one."""

@@ -1,0 +1,1 @@
+"""Stores on PostgreSQL: addresses, sessions, batches, migrations, settings. Needs ``kalends[postgres]``."""
