@@ -14,14 +14,14 @@ from tests.support.register_writes import RIDS, T0, Maker
 
 from kalends.broker.coordination.record.decision_record import Begin, Commit, Finish, encode_record
 from kalends.broker.planning.directory import Directory
-from kalends.broker.planning.leaving_sites import check_change
+from kalends.broker.planning.leaving_sites import check_change, check_known
 from kalends.broker.register.sqlite.broker_store import BrokerStore
 from kalends.broker.register.writes import JoinSite, KeepCard, LeaveSite, ListedSite, UnlistSite
 from kalends.broker.sites.departures import LOOK_AGAIN_S, departure_of
 from kalends.broker.sites.reached_sites import ReachedSite
 from kalends.broker.sites.roster import SiteRoster
 from kalends.contract.messages import Want
-from kalends.core.errors import NotFound
+from kalends.core.errors import NotFound, Unavailable
 from kalends.core.intervals import Moment
 from kalends.serving.logs import get_logger
 
@@ -164,6 +164,18 @@ def test_a_reservation_at_a_site_that_leaves_can_only_become_less() -> None:
         with pytest.raises(NotFound, match="leaving"):
             check_change([more], [kept], {"east"})
         check_change([more], [kept], {"west"})
+
+
+async def test_a_reservation_at_a_site_that_a_replica_does_not_use_yet_can_be_changed_a_beat_later(
+    store: BrokerStore,
+) -> None:
+    room, booked = Room(store), [Want("east/m", T0, END, 4)]
+    await store.writer.run((JoinSite(listed()),))
+    with pytest.raises(Unavailable, match="east has just joined") as refused:
+        check_known(booked, room.directory.sites)
+    assert refused.value.retry_after_s
+    await room.beat(T0)
+    check_known(booked, room.directory.sites)
 
 
 async def test_a_register_from_before_sites_could_join_is_opened(tmp_path: Path) -> None:

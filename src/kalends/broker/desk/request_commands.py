@@ -28,7 +28,7 @@ from kalends.broker.desk.priorities import PriorityGrants
 from kalends.broker.desk.request_queries import Records, SeenRequest, check_own, ended_by
 from kalends.broker.desk.scripts import Scripts
 from kalends.broker.planning.companions import accompanied
-from kalends.broker.planning.leaving_sites import check_change, check_new
+from kalends.broker.planning.leaving_sites import check_change, check_known, check_new
 from kalends.broker.planning.local_days import fixed_in_days
 from kalends.broker.planning.planner import executable
 from kalends.broker.service import BrokerService
@@ -221,6 +221,7 @@ class RequestCommands:
             if (change := self._records.change_of(seen)) is not None:
                 raise under_way(self._records.view(change))
             check_not_over(old, now_s := self._service.moment().wall_s)
+            check_known(old.wants, self._service.directory.sites)
             wants, request = changed(old, body, now_s, self._service.directory.resources)
             check_change(wants, old.wants, self._service.directory.leaving())
             text = format_alternatives(request.alternatives)

@@ -1,12 +1,12 @@
-"""Requests that would book more at a site that is leaving the broker. Pure."""
+"""Requests that would book more at a site that is leaving the broker, or that is new to a replica. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 
 from kalends.broker.planning.directory import LEAVING
 from kalends.contract.fields import Want
-from kalends.core.errors import NotFound
+from kalends.core.errors import NotFound, Unavailable
 from kalends.core.identifiers import split_resource
 from kalends.core.requests import Request
 
@@ -26,6 +26,21 @@ def check_change(wants: Sequence[Want], kept: Sequence[Want], leaving: Collectio
     for want in wants:
         if _site(want.resource) in leaving and not any(_is_within(want, old) for old in kept):
             raise _leaves(_site(want.resource))
+
+
+def check_known(kept: Sequence[Want], sites: Container[str]) -> None:
+    """Raise `Unavailable` if a slot that is `kept` lies at none of the `sites` that this replica uses.
+
+    Another replica has booked it there: this one uses a new site from its next look into the register on.
+    """
+    for want in kept:
+        if (site := _site(want.resource)) not in sites:
+            raise Unavailable(
+                f"{site} has just joined, and this replica of the broker does not use it yet",
+                where="request",
+                remedy="try again in a few seconds",
+                retry_after_s=1.0,
+            )
 
 
 def _is_within(want: Want, old: Want) -> bool:

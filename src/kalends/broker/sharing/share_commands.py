@@ -20,7 +20,7 @@ from kalends.broker.desk.request_commands import (
     digest_of,
 )
 from kalends.broker.desk.request_queries import Records, SeenRequest
-from kalends.broker.planning.leaving_sites import check_change
+from kalends.broker.planning.leaving_sites import check_change, check_known
 from kalends.broker.register.writes import ForgetShare, KeepShare, PostNotice, ShareRow
 from kalends.broker.service import BrokerService
 from kalends.broker.sharing.share_rights import stands
@@ -127,6 +127,7 @@ class ShareCommands:
             _check_can_be_given(old, now_s)
             if (change := self._records.change_of(seen)) is not None:
                 raise under_way(self._records.view(change))
+            check_known(old.wants, self._service.directory.sites)
             check_change(old.wants, (), self._service.directory.leaving())
             nothing = calls.Change(id=old.reservation, key=body.key)
             request = changed_request(old, old.wants, nothing)
