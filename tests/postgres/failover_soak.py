@@ -5,7 +5,8 @@
 Customers book, hold, change and cancel through two replicas of a broker, at a site that has a standby and at
 one that has none. All stores are on a primary with two standbys, of which commits wait for one. In each round
 something strikes (`struck_servers.KINDS`). Then all customers stop, and once all is at rest an auditor holds
-what every server shows against what customers were told. Prints a line for each round, and in the end, or
+what every server shows against what customers were told, and each entry of the ledgers against the price of
+what they have. Prints a line for each round, and in the end, or
 at an interrupt, totals for each kind of strike. The seed gives the order of the strikes. After a broken
 promise the exit code is 1, and configurations and logs stay.
 
@@ -37,6 +38,7 @@ from tests.processes.auditing import at_rest, judged, look, open_access, undecid
 from tests.processes.crowd import Crowd
 from tests.processes.customers import STARTS, Customer, base_now_s
 from tests.processes.facility import GRAIN_S
+from tests.processes.ledgers import grant, wrong_ledgers
 from tests.processes.servers import until
 
 from .struck_servers import BROKERS, CUSTOMERS, KINDS, Strike, Struck, struck_servers
@@ -197,7 +199,9 @@ class _Episode:
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """All customers work; they end what they do at the end."""
-        self._crowd = Crowd(await self._struck.facility(), self._customers)
+        facility = await self._struck.facility()
+        await grant(facility, self._customers)
+        self._crowd = Crowd(facility, self._customers)
         over = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
             for customer in self._customers:
@@ -251,6 +255,7 @@ class _Episode:
                 end_s=self._base_s + (STARTS + 8) * GRAIN_S,
                 news=NEWS_OF_STANDBYS,
             )  # fmt: skip
+            faults += await wrong_ledgers(facility, self._customers)
         totals = self._report.totals.setdefault(kind, Totals())
         totals.rounds += 1
         totals.acknowledged += len(self._told_s) - before

@@ -19,6 +19,7 @@ import psycopg
 
 from tests.processes.cut_line import CutLine
 from tests.processes.facility import Facility, broker_text, connected, site_text, write
+from tests.processes.ledgers import PRICES
 from tests.processes.servers import Server, health, until
 from tests.support.ports import free_urls
 
@@ -347,7 +348,7 @@ def _configure(struck: Struck, urls: Mapping[str, str]) -> None:
     for name, server in struck.servers.items():
         server.configuration.parent.mkdir(parents=True)
         if name in SITES:
-            text = site_text(server.name, server.url, store=store(server, name))
+            text = site_text(server.name, server.url, store=store(server, name)) + PRICES
         else:
             by = {site: struck.lines[name, site].url for site in SITES}
             sites = {"site0": ",".join(by[twin] for twin in TWINS), "site1": by["site1"]}

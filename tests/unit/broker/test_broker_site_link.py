@@ -392,7 +392,7 @@ class Hanging(Site):
         return socket
 
 
-async def test_a_site_that_hangs_is_left_for_its_standby_and_not_tried_again_while_that_answers(
+async def test_a_site_that_hangs_is_left_for_its_standby(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(site_link, "PING_EVERY_S", 0.02)
@@ -406,8 +406,26 @@ async def test_a_site_that_hangs_is_left_for_its_standby_and_not_tried_again_whi
         assert "refuses" in await user.lost.get()
         standby.serves = True
         assert await user.said.get() == HELLO
-        assert primary.headers == ["asked"]
         assert user.lost.empty()
+
+
+async def test_a_site_that_was_silent_and_is_well_is_used_at_once_where_its_standby_does_not_serve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(site_link, "PING_EVERY_S", 0.02)
+    monkeypatch.setattr(site_link, "SILENT_S_MAX", 0.5)
+    monkeypatch.setattr(site_link, "SILENT_CONNECT_S", 0.2)
+    primary, standby = Hanging(), Standby()
+    async with linked(primary, standby=standby) as (_, user):
+        assert await user.said.get() == HELLO
+        primary.hangs = True
+        assert "nothing came" in await user.lost.get()
+        assert "refuses" in await user.lost.get()
+        # It is asked for a short time only, and then its standby again.
+        assert "does not answer" in await user.lost.get()
+        primary.hangs = False
+        assert await user.said.get() == HELLO
+        assert len({*user.reached}) == 1
 
 
 async def test_where_all_addresses_are_silent_each_is_tried_again(

@@ -88,6 +88,9 @@ class Audits:
 
 def _in_words(site: str, findings: Findings, ended: Container[str]) -> Iterator[str]:
     for message in findings.messages:
+        if isinstance(message, m.Recharge):
+            # It is told without a look at the ledger, which takes it once.
+            continue
         what = "is no longer reserved, but still locked"
         if isinstance(message, m.Relock):
             used = message.rid in ended

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import os
 import ssl
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 import aiohttp
@@ -44,10 +44,11 @@ SILENT_S_MAX: Final = 5.0
 """A site with several addresses is pinged this often, and lost when nothing came for so long: by then its
 standby serves. A site with one address has nobody else, and gets the time of a heartbeat."""
 
-PASSED_OVER_S: Final = 10.0
-"""An address that was silent is not tried again for so long while another one answers."""
-
 CONNECT_S_MAX: Final = 10.0
+SILENT_CONNECT_S: Final = 2.0
+"""An address that was silent may take this long, once for each time that it was: another address waits
+meanwhile. It may be well, though, and this broker may have been the one that stood still."""
+
 HELLO_S_MAX: Final = 10.0
 CLOSE_S_MAX: Final = 10.0
 CLOSE_SILENT_S_MAX: Final = 0.1
@@ -175,8 +176,8 @@ class SiteLink:
         self._urls = deque(addresses_in(url))
         """The first one is used, or is tried next."""
         self._silent_s_max = SILENT_S_MAX if len(self._urls) > 1 else None
-        self._passed_over: dict[str, float] = {}
-        """Addresses that were silent, and when each may be tried again (monotonic)."""
+        self._silences: Counter[str] = Counter()
+        """By address, since it was last connected."""
         self._source = source
         self._version = version
         self._known: frozenset[str] = frozenset()
@@ -248,7 +249,6 @@ class SiteLink:
         while True:
             await self._wanted.wait()
             self._drop.clear()
-            self._pass_over()
             lost, was_up = await self._until_lost()
             if lost.ours:
                 self._user.site_lost(self.name, str(lost), ours=True)
@@ -258,9 +258,7 @@ class SiteLink:
                 await asyncio.sleep(wait_s * (0.5 + self._jitter() / 2))
                 continue
             failed[self._urls[0]] = lost
-            if lost.silent:
-                until_s = asyncio.get_running_loop().time() + PASSED_OVER_S
-                self._passed_over[self._urls[0]] = until_s
+            self._silences[self._urls[0]] += lost.silent
             self._urls.rotate(-1)
             tried_all = len(failed) == len(self._urls)
             if was_up:
@@ -279,21 +277,9 @@ class SiteLink:
             before = reason
             if not tried_all:
                 continue
-            failed = {url: failed[url] for url in self._pass_over()}
+            failed.clear()
             await asyncio.sleep(wait_s * (0.5 + self._jitter() / 2))
             wait_s = min(wait_s * 2, RETRY_S_MAX)
-
-    def _pass_over(self) -> Collection[str]:
-        """Return the addresses that were silent lately, and let another one be tried next.
-
-        Where all of them were, none is passed over.
-        """
-        now_s = asyncio.get_running_loop().time()
-        silent = {url: until_s for url, until_s in self._passed_over.items() if until_s > now_s}
-        self._passed_over = silent if len(silent) < len(self._urls) else {}
-        while self._urls[0] in self._passed_over:
-            self._urls.rotate(-1)
-        return self._passed_over
 
     async def _until_lost(self) -> tuple[LinkLost, bool]:
         """Keep one connection; return why it ended, and whether the site was connected."""
@@ -352,8 +338,9 @@ class SiteLink:
 
     async def _opened(self) -> aiohttp.ClientWebSocketResponse[bool]:
         address = self._urls[0].rstrip("/") + SESSION_PATH
+        patience_s = SILENT_CONNECT_S * self._silences[self._urls[0]] or CONNECT_S_MAX
         try:
-            async with asyncio.timeout(CONNECT_S_MAX):
+            async with asyncio.timeout(min(patience_s, CONNECT_S_MAX)):
                 return await self._http.ws_connect(
                     address,
                     headers={**self._proof.headers(), **self._version.headers()},
@@ -438,6 +425,7 @@ class SiteLink:
         except Unavailable as error:
             raise LinkLost(error.detail, ours=True) from error
         self.connected = True
+        self._silences.pop(self._urls[0], None)
         self._user.site_reached(self.name, self._urls[0])
         self.send(welcome)
         self._logger.info("site_connected", site=self.name, url=self._urls[0], epoch=hello.epoch)

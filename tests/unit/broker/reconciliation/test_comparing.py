@@ -398,6 +398,14 @@ def test_an_audit_tells_what_differs_and_mends_nothing(
     assert words in difference
 
 
+def test_what_was_paid_for_and_cancelled_on_both_sides_is_no_difference() -> None:
+    ended = row("cancelled", costs={"here": cost_of(HERE)}, refunds={"here": 5})
+    audits = Audits(lambda: REGISTER_SECRET)
+    audits.begin("here")
+    audits.receive("here", m.Compared(kept=(kept("cancelled"),)), ComparedRows([ended], {}), 1)
+    assert audits.differences == {"here": ()}
+
+
 def test_what_is_found_once_or_is_on_its_way_is_no_difference() -> None:
     rows = [row("commit")]
     audits = Audits(lambda: REGISTER_SECRET)
