@@ -38,7 +38,7 @@ from tests.processes.auditing import at_rest, judged, look, open_access, undecid
 from tests.processes.crowd import Crowd
 from tests.processes.customers import STARTS, Customer, base_now_s
 from tests.processes.facility import GRAIN_S
-from tests.processes.ledgers import grant, wrong_ledgers
+from tests.processes.ledgers import PRICES, grant, wrong_ledgers
 from tests.processes.servers import until
 
 from .struck_servers import BROKERS, CUSTOMERS, KINDS, Strike, Struck, struck_servers
@@ -143,7 +143,7 @@ async def soak(
         place = folder / f"episode-{first}"
         place.mkdir()
         kinds = plan[first : first + EPISODE_ROUNDS]
-        async with struck_servers(place, synchronous=synchronous) as struck:
+        async with struck_servers(place, synchronous=synchronous, prices=PRICES) as struck:
             primary = struck.databases.primary.cluster
             for site in SITE_SCHEMAS:
                 await asyncio.to_thread(note_writers, primary, schema=site)

@@ -19,7 +19,6 @@ import psycopg
 
 from tests.processes.cut_line import CutLine
 from tests.processes.facility import Facility, broker_text, connected, site_text, write
-from tests.processes.ledgers import PRICES
 from tests.processes.servers import Server, health, until
 from tests.support.ports import free_urls
 
@@ -285,8 +284,10 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 @contextlib.asynccontextmanager
-async def struck_servers(folder: Path, *, synchronous: str = SYNCHRONOUS) -> AsyncIterator[Struck]:
-    """All of them, well; configurations and logs are in `folder`."""
+async def struck_servers(
+    folder: Path, *, synchronous: str = SYNCHRONOUS, prices: str = ""
+) -> AsyncIterator[Struck]:
+    """All of them, well; configurations and logs are in `folder`. `prices` are those of the resource."""
     with (
         first_of_three(synchronous) as databases,
         # The name of a socket is short.
@@ -302,7 +303,7 @@ async def struck_servers(folder: Path, *, synchronous: str = SYNCHRONOUS) -> Asy
         struck = Struck(databases, servers, Path(ways))
         try:
             await _lines(struck, urls)
-            _configure(struck, urls)
+            _configure(struck, urls, prices)
             for name in NAMES[1:]:
                 await asyncio.to_thread(databases.join, name, struck.way)
             for server in servers.values():
@@ -332,7 +333,7 @@ async def _lines(struck: Struck, urls: Mapping[str, str]) -> None:
         await line.start()
 
 
-def _configure(struck: Struck, urls: Mapping[str, str]) -> None:
+def _configure(struck: Struck, urls: Mapping[str, str], prices: str) -> None:
     role = struck.databases.primary.cluster.role
     with struck.databases.primary.cluster.connect() as session:
         # Nobody has joined yet whom a commit could wait for.
@@ -348,7 +349,7 @@ def _configure(struck: Struck, urls: Mapping[str, str]) -> None:
     for name, server in struck.servers.items():
         server.configuration.parent.mkdir(parents=True)
         if name in SITES:
-            text = site_text(server.name, server.url, store=store(server, name)) + PRICES
+            text = site_text(server.name, server.url, store=store(server, name)) + prices
         else:
             by = {site: struck.lines[name, site].url for site in SITES}
             sites = {"site0": ",".join(by[twin] for twin in TWINS), "site1": by["site1"]}
