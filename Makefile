@@ -28,7 +28,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test test-backends test-gridengine test-oar lint types layers unit side-by-side simulation processes attacks test-pythons test-psij \
 	soak soak-faults soak-shells soak-calendars soak-places soak-starts soak-jobs soak-failovers soak-backends bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-stores bench-backends bench-denial published papers lock audit release clean
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-commands bench-jobs bench-bids bench-owners bench-stores bench-backends bench-denial published papers lock audit release clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -179,6 +179,9 @@ bench-jobs: setup-test ## Jobs on a live site, beside Slurm on loopback: rates, 
 bench-stores: setup-test ## Registers and whole servers on SQLite and on PostgreSQL, by replicas; failover and take-over
 	@tools/setup-postgres
 	@$(IN_VENV)/python benchmarks/stores.py $(ARGS)
+
+bench-owners: setup-test ## What an owner's prices and scripts cost each booking
+	@$(IN_VENV)/python -m benchmarks.owners $(ARGS)
 
 bench-bids: setup-test ## Jobs that are left to a broker, a second, over five sites on loopback
 	@$(IN_VENV)/python -m benchmarks.bids $(ARGS)

@@ -102,17 +102,19 @@ def facility(
     one_way_ms: float = 0,
     grain: str = "1m",
     zone: str = "UTC",
+    of_resource: str = "",
 ) -> Iterator[Facility]:
     """`sites` sites ``site0..`` with one capacity resource each, and a broker that knows them.
 
-    `one_way_ms` puts a slow line between the broker and every site.
+    `one_way_ms` puts a slow line between the broker and every site. `of_resource` is more of the
+    configuration of each resource.
     """
     servers: list[Server] = []
     lines: list[Line] = []
     try:
         for number in range(sites):
             path = directory / f"site{number}.toml"
-            path.write_text(_site(number, capacity, grain, zone))
+            path.write_text(_site(number, capacity, grain, zone) + of_resource)
             servers.append(start_server(path))
         urls = [server.url for server in servers]
         if one_way_ms:
