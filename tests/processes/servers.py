@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import signal
@@ -27,6 +28,12 @@ STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
 LISTENING: Final = re.compile(r"listening (?:site|broker|virtual) \S+ (http://\S+)")
+
+LOG: Final = logging.getLogger(__name__)
+"""A test that fails shows what its servers had logged."""
+
+LOG.setLevel(logging.INFO)
+LAST_CHARS: Final = 6_000
 
 T = TypeVar("T")
 
@@ -117,15 +124,20 @@ class Server:
         """SIGKILL: the process ends in the middle of whatever it does."""
         process = self._process
         assert process is not None
+        was_running = self.running
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+        if was_running and self._log_path.exists():
+            LOG.info("%s, killed, had logged:\n%s", self.name, self.log()[-LAST_CHARS:])
 
     async def stop(self) -> int:
         """SIGTERM, and its exit code; a process that does not end is killed, and `TimeoutError` raised."""
         process = self._process
         assert process is not None
         try:
+            if self._log_path.exists():
+                LOG.info("%s, to stop, had logged:\n%s", self.name, self.log()[-LAST_CHARS:])
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
             return await asyncio.wait_for(process.wait(), STOP_S_MAX)
