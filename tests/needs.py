@@ -14,6 +14,7 @@ from pythons import pythons
 from kalends.agents.sandbox import landlock, namespaces
 from kalends.demo.clusters import loopback_slurm
 from tests.backends import loopback_oar
+from tests.backends.operated_slurm import why_no_accounts
 
 
 class Need(NamedTuple):
@@ -86,7 +87,7 @@ def why_no_slurm() -> str:
 
 def why_no_accounting() -> str:
     """Why no Slurm with its accounting can be run here, or "" when one can."""
-    why = loopback_slurm.why_not(accounting=True)
+    why = why_no_accounts()
     return f"{why} (make test-backends does it for root)" if why else ""
 
 

@@ -23,9 +23,10 @@ from typing import Final, NamedTuple
 
 from kalends.client.client import Client
 from kalends.core.errors import KalendsError
-from kalends.demo.clusters.loopback_slurm import LoopbackSlurm, why_not
+from kalends.demo.clusters.loopback_slurm import why_not
 from tests.backends.conformance.owners import CLUSTER, Owners, owners
 from tests.backends.conformance.system_at_hand import cleared, until
+from tests.backends.operated_slurm import OperatedSlurm
 from tests.backends.slurm_at_hand import SlurmAtHand
 from tests.support.job_folders import folder_of_jobs
 
@@ -157,7 +158,7 @@ async def _empty(ann: Client, slurm: SlurmAtHand, booked: list[str]) -> None:
 
 async def _measured(top: Path, probes: int, seed: int) -> Agreement:
     (top / "slurm").mkdir(mode=0o755)
-    with LoopbackSlurm(top / "slurm", 4) as cluster:
+    with OperatedSlurm(top / "slurm", 4) as cluster:
         slurm = SlurmAtHand(cluster, top / "slurm")
         async with cleared(slurm), owners(top, slurm) as facility:
             return await asked(facility, slurm, probes, seed)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kalends.demo.clusters import loopback_slurm
 from tests.backends.conformance.fixtures import *  # noqa: F403  # of the suite
 from tests.backends.conformance.system_at_hand import SystemAtHand
 from tests.backends.loopback_oar import LoopbackOar
 from tests.backends.oar_at_hand import OarAtHand
+from tests.backends.operated_slurm import OperatedSlurm
 from tests.backends.simulated_at_hand import SimulatedAtHand
 from tests.backends.slurm_at_hand import SlurmAtHand
 
@@ -26,7 +26,7 @@ def slurm() -> Iterator[SlurmAtHand]:
     # Its daemons are let in whoever they run as.
     top.chmod(0o755)
     try:
-        with loopback_slurm.LoopbackSlurm(top, NODES) as cluster:
+        with OperatedSlurm(top, NODES) as cluster:
             yield SlurmAtHand(cluster, top)
     finally:
         shutil.rmtree(top)
@@ -38,7 +38,7 @@ def slurm_in_parts() -> Iterator[SlurmAtHand]:
     top = Path(tempfile.mkdtemp(prefix="kalends-slurm-"))
     top.chmod(0o755)
     try:
-        with loopback_slurm.LoopbackSlurm(top, 10, cores=4, licences="matlab:10") as cluster:
+        with OperatedSlurm(top, 10, cores=4, licences="matlab:10") as cluster:
             yield SlurmAtHand(cluster, top, in_parts=True)
     finally:
         shutil.rmtree(top)

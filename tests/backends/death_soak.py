@@ -23,7 +23,7 @@ from typing import Final
 
 from kalends.backends.adapter import SystemSilent
 from kalends.backends.slurm.adapter import Slurm
-from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
+from tests.backends.operated_slurm import OperatedSlurm
 from tests.processes.crowd import while_working
 from tests.processes.customers import Customer, base_now_s
 from tests.processes.facility import Facility, broker_text, connected, site_text, write
@@ -72,7 +72,7 @@ def make_owners(directory: Path, configuration: Path) -> Facility:
 
 
 class DeathSoak:
-    def __init__(self, slurm: LoopbackSlurm, adapter: Slurm, facility: Facility, seed: int) -> None:
+    def __init__(self, slurm: OperatedSlurm, adapter: Slurm, facility: Facility, seed: int) -> None:
         self.slurm = slurm
         self.adapter = adapter
         self.facility = facility
@@ -140,7 +140,7 @@ class DeathSoak:
 async def soak(kills: int, seed: int, directory: Path) -> dict[str, object]:
     top = directory / "slurm"
     top.mkdir(mode=0o755)
-    with LoopbackSlurm(top, NODES) as slurm:
+    with OperatedSlurm(top, NODES) as slurm:
         adapter = Slurm(str(top / "slurm.conf"))
         facility = make_owners(directory, top / "slurm.conf")
         urls = [broker.url for broker in facility.brokers]

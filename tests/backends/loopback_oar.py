@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from kalends.demo.clusters.loopback_accounts import wait_until
+from kalends.demo.clusters.loopback_slurm import wait_until
 from tests.backends import own_hosts
 from tests.backends.own_hosts import OwnHosts
 from tests.support.patience import PATIENCE_S

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from kalends.backends.slurm.adapter import Slurm
-from kalends.demo.clusters.loopback_slurm import LoopbackSlurm
 from tests.backends.conformance.system_at_hand import until
+from tests.backends.operated_slurm import OperatedSlurm
 from tests.support.patience import PATIENCE_S
 
 P = ParamSpec("P")
@@ -37,7 +37,7 @@ class SlurmAtHand:
     reserves_over = True
     lengthens_over = True
 
-    def __init__(self, cluster: LoopbackSlurm, top: Path, *, in_parts: bool = False) -> None:
+    def __init__(self, cluster: OperatedSlurm, top: Path, *, in_parts: bool = False) -> None:
         self._cluster = cluster
         self._top = top
         self.configuration = str(top / "slurm.conf")

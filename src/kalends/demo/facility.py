@@ -30,6 +30,9 @@ from kalends.serving.auth.tokens import mint
 
 BROKER: Final = "npaci"
 MACHINE: Final = "sdsc/sp2"
+TEXT: Final = "sdsc/sp2:64 + caltech/beamline + ncsa/cave"
+UNITS: Final = {MACHINE: 64, "caltech/beamline": 1, "ncsa/cave": 1}
+DURATION: Final = "2h"
 USER: Final = "ada"
 SECOND_USER: Final = "bob"
 OPERATOR: Final = "operator"

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -20,41 +20,44 @@ from kalends.contract.calendar_steps import TimeGrid, grid
 from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
 from kalends.core.intervals import Interval
-from kalends.demo.facility import MACHINE, SECOND_USER, Facility
+from kalends.demo.facility import DURATION, MACHINE, SECOND_USER, TEXT, UNITS, Facility
 from kalends.demo.one_job import LIMIT_S, LINE, NODES, JobSeen
-from kalends.demo.story import DURATION, TEXT, UNITS
+
+Tell = Callable[[str, Sequence[str], Sequence[str]], None]
+"""Shows a step: its title, the commands that do the same, and what comes out."""
 
 
-class TextTeller:
-    """Prints the steps on standard output, with times in `zone`."""
+class Teller:
+    """Prints the steps of a story with times in `zone`, each once and in this order; if `silent`, nothing."""
 
-    def __init__(self, zone: ZoneInfo) -> None:
+    def __init__(self, zone: ZoneInfo, *, silent: bool) -> None:
         self._zone = zone
+        self._silent = silent
 
     def filled(self, jobs: int, seconds: float) -> None:
-        output.say(f"{jobs} jobs of a busy day are booked on {MACHINE}, in {seconds:.1f} s.")
+        if not self._silent:
+            output.say(f"{jobs} jobs of a busy day are booked on {MACHINE}, in {seconds:.1f} s.")
 
     def found(self, candidate: Candidate) -> None:
         self._step(
-            "When could all three start?", f"kalends find '{TEXT}' --for {DURATION} --count 1"
+            "When could all three start?",
+            [f"kalends find '{TEXT}' --for {DURATION} --count 1"],
+            find.candidate_lines([candidate], self._zone),
         )
-        for line in find.candidate_lines([candidate], self._zone):
-            output.say(line)
 
     def before(self, views: Sequence[CalendarView]) -> None:
         self._step(
             "Their calendars now (the command lists the slots, too)",
-            *(f"kalends calendar {name}" for name in UNITS),
+            [f"kalends calendar {name}" for name in UNITS],
         )
         self._draw(views, None)
 
     def booked(self, view: RequestView) -> None:
         self._step(
             "Book all three, or none",
-            f"kalends book '{TEXT}' --for {DURATION} --note '{view.note}'",
+            [f"kalends book '{TEXT}' --for {DURATION} --note '{view.note}'"],
+            request_texts.request_lines(view, self._zone),
         )
-        for line in request_texts.request_lines(view, self._zone):
-            output.say(line)
 
     def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
         self._step("Their calendars with the reservation")
@@ -64,36 +67,44 @@ class TextTeller:
         job = f"{MACHINE}/{seen.running.job}"
         self._step(
             "The machine runs jobs, too, on what nobody has reserved",
-            f"kalends submit {MACHINE} -n {NODES} --for {LIMIT_S}s -- sh -c {shlex.quote(LINE)}",
-            f"kalends job {job}",
+            [
+                f"kalends submit {MACHINE} -n {NODES} --for {LIMIT_S}s -- sh -c {shlex.quote(LINE)}",
+                f"kalends job {job}",
+            ],
+            shown_jobs.details(seen.running, self._zone),
         )
-        for line in shown_jobs.details(seen.running, self._zone):
-            output.say(line)
-        tell_step("What it has written", [f"kalends log {job}"], [seen.output.strip()])
+        self._step("What it has written", [f"kalends log {job}"], [seen.output.strip()])
         over = shown_jobs.news(None, seen.over, self._zone)
-        tell_step("End it", [f"kalends kill {job}"], [f"{job} {over}"])
+        self._step("End it", [f"kalends kill {job}"], [f"{job} {over}"])
 
     def why(self, story: Story) -> None:
-        self._step("What happened to it", f"kalends why {short_id(story.request.id)}")
-        for line in story_lines(story, self._zone):
-            output.say(line)
+        self._step(
+            "What happened to it",
+            [f"kalends why {short_id(story.request.id)}"],
+            story_lines(story, self._zone),
+        )
 
     def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
-        self._step("Cancel it", f"kalends cancel {short_id(view.id)}")
-        for line in request_texts.request_lines(view, self._zone):
-            output.say(line)
-        output.say("")
-        output.say("Free again at that time:")
         body = [(name, units, UNITS[name]) for name, units in free.items()]
-        for line in output.rows(
-            ("RESOURCE", "FREE FOR YOU", "HAD TAKEN"), body, right=("FREE FOR YOU", "HAD TAKEN")
-        ):
-            output.say(line)
+        numbers = ("FREE FOR YOU", "HAD TAKEN")
+        self._step(
+            "Cancel it",
+            [f"kalends cancel {short_id(view.id)}"],
+            [
+                *request_texts.request_lines(view, self._zone),
+                "",
+                "Free again at that time:",
+                *output.rows(("RESOURCE", *numbers), body, right=numbers),
+            ],
+        )
 
-    def _step(self, title: str, *commands: str) -> None:
-        tell_step(title, commands, ())
+    def _step(self, title: str, commands: Sequence[str] = (), lines: Iterable[str] = ()) -> None:
+        if not self._silent:
+            tell_step(title, commands, lines)
 
     def _draw(self, views: Sequence[CalendarView], mark: Interval | None) -> None:
+        if self._silent:
+            return
         terminal = screen.console()
         lines = draw_all(
             views,
@@ -106,35 +117,7 @@ class TextTeller:
         output.print_lines(lines, terminal)
 
 
-class SilentTeller:
-    """Prints nothing: the report says it all."""
-
-    def filled(self, jobs: int, seconds: float) -> None:
-        """Print nothing."""
-
-    def found(self, candidate: Candidate) -> None:
-        """Print nothing."""
-
-    def before(self, views: Sequence[CalendarView]) -> None:
-        """Print nothing."""
-
-    def booked(self, view: RequestView) -> None:
-        """Print nothing."""
-
-    def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
-        """Print nothing."""
-
-    def ran(self, seen: JobSeen) -> None:
-        """Print nothing."""
-
-    def why(self, story: Story) -> None:
-        """Print nothing."""
-
-    def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
-        """Print nothing."""
-
-
-def tell_step(title: str, commands: Sequence[str], lines: Sequence[str]) -> None:
+def tell_step(title: str, commands: Sequence[str], lines: Iterable[str]) -> None:
     """Print a step: its title, the commands that do the same, and what came out."""
     output.say("")
     output.say(f"== {title}")

@@ -7,7 +7,7 @@ import contextlib
 import signal
 import tempfile
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +24,7 @@ from kalends.demo.failover.hosts import hosts
 from kalends.demo.federation import story as bids
 from kalends.demo.federation.sites import federation
 from kalends.demo.one_job import end_all
-from kalends.demo.story import Teller, play
+from kalends.demo.story import play
 
 
 class Performance:
@@ -34,9 +34,16 @@ class Performance:
         self.played = False
         self._stopping = False
 
-    def stop(self) -> None:
-        """Let no signal cancel it from now on."""
-        self._stopping = True
+    @contextlib.asynccontextmanager
+    async def of(self, end: Callable[[], Awaitable[None]] | None = None) -> AsyncIterator[None]:
+        """Let no signal cancel what follows this context, `end` first."""
+        try:
+            yield
+        finally:
+            self._stopping = True
+            if end is not None:
+                await end()
+        _progress("stopping the servers")
 
     def watch_signals(self, playing: asyncio.Task[object]) -> None:
         def on_signal() -> None:
@@ -93,76 +100,49 @@ async def _three_sites(
     settings: Settings, directory: Path, performance: Performance, *, keep: bool
 ) -> None:
     kept = is_kept(directory)
-    async with facility(directory, int(time.time()), _progress) as running:
+    async with (
+        facility(directory, int(time.time()), _progress) as running,
+        performance.of(lambda: end_all(running)),
+    ):
+        later = narrator.try_now(running)
         if kept:
             # What the story would book is booked already.
-            try:
-                await _told(
-                    settings,
-                    performance,
-                    "kept_demo",
-                    running.environment(),
-                    narrator.try_now(running),
-                    keep=True,
-                )
-            finally:
-                performance.stop()
-                await end_all(running)
-            return
-        teller: Teller = narrator.SilentTeller()
-        if not settings.json:
-            teller = narrator.TextTeller(settings.time_zone())
-        _progress("booking the jobs of a busy day")
-        try:
+            variables = running.environment()
+            await _told(settings, performance, "kept_demo", variables, later, keep=True)
+        else:
+            _progress("booking the jobs of a busy day")
+            teller = narrator.Teller(settings.time_zone(), silent=settings.json)
             report = await play(running, teller, int(time.time()), time.monotonic)
-            await _told(settings, performance, "demo", report, narrator.try_now(running), keep=keep)
-        finally:
-            performance.stop()
-            await end_all(running)
-        _progress("stopping the servers")
+            await _told(settings, performance, "demo", report, later, keep=keep)
 
 
 async def _two_clusters(
     settings: Settings, directory: Path, performance: Performance, *, keep: bool
 ) -> None:
-    async with centres(directory, int(time.time()), _progress) as running:
-        tell = narrator.tell_nothing if settings.json else narrator.tell_step
-        try:
-            report = await clusters.play(running, tell, _progress, settings.time_zone())
-            later = clusters.try_now(running)
-            await _told(settings, performance, "clusters_demo", report, later, keep=keep)
-        finally:
-            performance.stop()
-        _progress("stopping the servers")
+    async with centres(directory, int(time.time()), _progress) as running, performance.of():
+        report = await clusters.play(running, _tell(settings), _progress, settings.time_zone())
+        later = clusters.try_now(running)
+        await _told(settings, performance, "clusters_demo", report, later, keep=keep)
 
 
 async def _four_sites(
     settings: Settings, directory: Path, performance: Performance, *, keep: bool
 ) -> None:
-    async with federation(directory, int(time.time()), _progress) as running:
-        tell = narrator.tell_nothing if settings.json else narrator.tell_step
-        try:
-            report = await bids.play(running, tell, _progress, settings.time_zone())
-            later = bids.try_now(running)
-            await _told(settings, performance, "bids_demo", report, later, keep=keep)
-        finally:
-            performance.stop()
-            await bids.end_all(running)
-        _progress("stopping the servers")
+    async with (
+        federation(directory, int(time.time()), _progress) as running,
+        performance.of(lambda: bids.end_all(running)),
+    ):
+        report = await bids.play(running, _tell(settings), _progress, settings.time_zone())
+        await _told(settings, performance, "bids_demo", report, bids.try_now(running), keep=keep)
 
 
 async def _failing_hosts(
     settings: Settings, directory: Path, performance: Performance, *, keep: bool
 ) -> None:
-    async with hosts(directory, int(time.time()), _progress) as running:
-        tell = narrator.tell_nothing if settings.json else narrator.tell_step
-        try:
-            report = await failover.play(running, tell, _progress)
-            later = failover.try_now(running)
-            await _told(settings, performance, "failover_demo", report, later, keep=keep)
-        finally:
-            performance.stop()
-        _progress("stopping the servers")
+    async with hosts(directory, int(time.time()), _progress) as running, performance.of():
+        report = await failover.play(running, _tell(settings), _progress)
+        later = failover.try_now(running)
+        await _told(settings, performance, "failover_demo", report, later, keep=keep)
 
 
 async def _told(
@@ -182,6 +162,10 @@ async def _told(
         if not settings.json:
             _say(try_now)
         await asyncio.Event().wait()
+
+
+def _tell(settings: Settings) -> narrator.Tell:
+    return narrator.tell_nothing if settings.json else narrator.tell_step
 
 
 def _say(lines: Iterable[str]) -> None:

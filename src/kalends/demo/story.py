@@ -1,12 +1,12 @@
 """The steps of the demo at a facility, and their results.
 
-Everything goes through the public client, as any user's program would do it; a `Teller` shows it.
+Everything goes through the public client, as any user's program would do it; `Teller` shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
@@ -17,14 +17,11 @@ from kalends.contract.job_calls import JobView
 from kalends.core.errors import NoCommonTime
 from kalends.core.intervals import Interval, align_up
 from kalends.core.requests import Alternative, Request, Term
-from kalends.demo.facility import MACHINE, OPERATOR, USER, Facility
-from kalends.demo.one_job import JobSeen, run_one
+from kalends.demo.facility import DURATION, MACHINE, OPERATOR, TEXT, UNITS, USER, Facility
+from kalends.demo.narrator import Teller
+from kalends.demo.one_job import run_one
 from kalends.demo.together import all_of, until
 from kalends.demo.workload import JobBooking, job_bookings
-
-TEXT: Final = "sdsc/sp2:64 + caltech/beamline + ncsa/cave"
-UNITS: Final = {MACHINE: 64, "caltech/beamline": 1, "ncsa/cave": 1}
-DURATION: Final = "2h"
 
 IN_FLIGHT_MAX: Final = 32
 MARGIN_S: Final = 4 * 3_600
@@ -45,19 +42,6 @@ class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     story: Story
     cancelled: RequestView
     free_again: dict[str, int]
-
-
-class Teller(Protocol):
-    """The display of the steps; every method is called once, in this order."""
-
-    def filled(self, jobs: int, seconds: float) -> None: ...
-    def found(self, candidate: Candidate) -> None: ...
-    def before(self, views: Sequence[CalendarView]) -> None: ...
-    def booked(self, view: RequestView) -> None: ...
-    def after(self, views: Sequence[CalendarView], reserved: Interval) -> None: ...
-    def ran(self, seen: JobSeen) -> None: ...
-    def why(self, story: Story) -> None: ...
-    def cancelled(self, view: RequestView, free: dict[str, int]) -> None: ...
 
 
 async def play(

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from kalends.demo.clusters import loopback_slurm
 from tests.backends.conformance.system_at_hand import SystemAtHand
+from tests.backends.operated_slurm import OperatedSlurm
 from tests.backends.simulated_at_hand import SimulatedAtHand
 from tests.backends.slurm_at_hand import SlurmAtHand
 
@@ -23,7 +23,7 @@ def accounted_slurm() -> Iterator[SlurmAtHand]:
     top = Path(tempfile.mkdtemp(prefix="kalends-slurm-"))
     top.chmod(0o755)
     try:
-        with loopback_slurm.LoopbackSlurm(top, 4, accounting=True) as cluster:
+        with OperatedSlurm(top, 4, accounting=True) as cluster:
             yield SlurmAtHand(cluster, top)
     finally:
         shutil.rmtree(top)

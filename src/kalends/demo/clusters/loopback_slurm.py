@@ -9,24 +9,21 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import re
 import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+import time
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Final, Self
-
-from kalends.demo.clusters import loopback_accounts
-from kalends.demo.clusters.loopback_accounts import LoopbackAccounts, wait_until
 
 PROGRAMS: Final = ("slurmctld", "slurmd", "slurmstepd", "munged", "sbatch", "squeue", "scancel")
 PACKAGES: Final = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
 UP_S_MAX: Final = 120.0
 DOWN_S_MAX: Final = 20.0
+LOOK_EVERY_S: Final = 0.05
 PORTS: Final = range(10_000, 32_000)
 SYSTEM_PATH: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
@@ -63,6 +60,7 @@ MaxArraySize=10001
 MaxJobCount=50000
 MinJobAge=60
 KillWait=1
+AccountingStorageType=accounting_storage/none
 """
 
 PARTITION: Final = (
@@ -70,47 +68,30 @@ PARTITION: Final = (
 )
 
 
-NO_ACCOUNTING: Final = "AccountingStorageType=accounting_storage/none\n"
-
-
-def why_not(*, accounting: bool = False) -> str:
-    """Return why Slurm, with its accounting or without, cannot be run here; "" if it can."""
-    missing = [each for each in PROGRAMS if shutil.which(each, path=SYSTEM_PATH) is None]
-    packages = PACKAGES
-    if accounting:
-        missing += loopback_accounts.missing(SYSTEM_PATH)
-        packages = f"{PACKAGES} {loopback_accounts.PACKAGES}"
-    if missing:
-        return f"Slurm is not installed (no {', '.join(missing)}): apt-get install {packages}"
+def why_not() -> str:
+    """Return why Slurm cannot be run here; "" if it can."""
+    if missing := [each for each in PROGRAMS if shutil.which(each, path=SYSTEM_PATH) is None]:
+        return f"Slurm is not installed (no {', '.join(missing)}): apt-get install {PACKAGES}"
     return "" if os.geteuid() == 0 else "Slurm's daemons need root"
 
 
+def wait_until(holds: Callable[[], object], within_s: float, what: str) -> None:
+    """Return when it holds; raises `TimeoutError`, which says that `what` did not come up or go."""
+    until_s = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"{what} did not come up, or did not go: see its logs")
+        time.sleep(LOOK_EVERY_S)
+
+
 class LoopbackSlurm:
-    """A running Slurm of `nodes` nodes of `cores` slots each, in the empty folder `top`; a context.
+    """A running Slurm of `nodes` nodes of one slot each, in the empty folder `top`; a context."""
 
-    `licences` are what Slurm counts: ``matlab:10``. With `accounting` a slurmdbd keeps its jobs in a
-    database; that takes three seconds more to start.
-    """
-
-    def __init__(
-        self,
-        top: Path,
-        nodes: int,
-        *,
-        name: str = "loopback",
-        cores: int = 1,
-        licences: str = "",
-        accounting: bool = False,
-    ) -> None:
+    def __init__(self, top: Path, nodes: int, *, name: str = "loopback") -> None:
         self._top = top
         self._nodes = nodes
         self._name = name
-        self._cores = cores
-        self._licences = licences
-        self._keeps_accounts = accounting
-        self.accounting: LoopbackAccounts | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._controller: subprocess.Popen[bytes]
         self._environment = {**os.environ, "PATH": SYSTEM_PATH, "SLURM_CONF": f"{top}/slurm.conf"}
 
     def __enter__(self) -> Self:
@@ -141,54 +122,9 @@ class LoopbackSlurm:
         )  # fmt: skip
         return done.stdout
 
-    def would_start(self, user: str, nodes: int, minutes: int, since: int) -> int:
-        """Return when a job of `user` would start, by ``sbatch --test-only`` (seconds UTC); 0 for never."""
-        begin = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-        done = subprocess.run(
-            ("sbatch", "--test-only", f"--uid={user}", f"-N{nodes}", f"--begin={begin}",
-             f"--time={minutes}", "--wrap=true"),
-            env={**self._environment, "TZ": "UTC"}, cwd=self._top / "work", check=False, text=True,
-            capture_output=True,
-        )  # fmt: skip
-        found = re.search(r"to start at (\S+)", done.stderr)
-        if found is None:
-            return 0
-        return int(datetime.fromisoformat(f"{found.group(1)}+00:00").timestamp())
-
     def jobs(self) -> int:
         """Return how many jobs wait or run; each of an array counts."""
         return len(self.said("squeue", "-h", "-r", "-o", "%i").split())
-
-    # The controller, as its operator or an accident treats it
-
-    def freeze_controller(self) -> None:
-        """Let the controller do nothing until `thaw_controller`."""
-        self._controller.send_signal(signal.SIGSTOP)
-
-    def thaw_controller(self) -> None:
-        self._controller.send_signal(signal.SIGCONT)
-
-    def kill_controller(self) -> None:
-        self._controller.kill()
-        self._controller.wait()
-
-    def stop_controller(self) -> None:
-        self._controller.terminate()
-        self._controller.wait(DOWN_S_MAX)
-
-    def start_controller(self, nodes: Sequence[str] = ()) -> None:
-        """Start it again, unless it runs; with `nodes` alone, or with all."""
-        text = self._configuration(nodes)
-        path = self._top / "slurm.conf"
-        changed = text != path.read_text()
-        if changed:
-            if self._controller.poll() is None:
-                self.stop_controller()
-            path.write_text(text)
-        if self._controller.poll() is not None:
-            self._processes.remove(self._controller)
-            self._controller = self._spawn("slurmctld", "-D", "-f", f"{self._top}/slurm.conf")
-            wait_until(lambda: self._idle(), UP_S_MAX, "Slurm")
 
     def step_daemons(self) -> list[int]:
         """Return the processes that look after running jobs."""
@@ -227,10 +163,7 @@ class LoopbackSlurm:
         key = top / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        self._port = free_ports(self._nodes + 2)
-        if self._keeps_accounts:
-            port = self._port + self._nodes + 1
-            self.accounting = LoopbackAccounts(top, port, self._spawn, self._environment)
+        self._port = free_ports(self._nodes + 1)
         (top / "slurm.conf").write_text(self._configuration())
         # No job gets a control group, yet slurmd loads a plugin; this one asks nothing of the host.
         (top / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
@@ -240,14 +173,15 @@ class LoopbackSlurm:
             f"--seed-file={top}/run/munge.seed",
         )  # fmt: skip
         wait_until((top / "munge.sock").exists, UP_S_MAX, "Slurm")
-        if self.accounting is not None:
-            self.accounting.start(self._name)
-        self._controller = self._spawn("slurmctld", "-D", "-c", "-f", f"{top}/slurm.conf")
+        self._start_controller()
         steps = shutil.which("slurmstepd", path=SYSTEM_PATH)
         assert steps is not None
         for number in range(1, self._nodes + 1):
             self._spawn("slurmd", "-D", "-f", f"{top}/slurm.conf", "-d", steps, "-N", f"n{number}")
         wait_until(lambda: self._idle() == self._nodes, UP_S_MAX, "Slurm")
+
+    def _start_controller(self) -> subprocess.Popen[bytes]:
+        return self._spawn("slurmctld", "-D", "-f", f"{self._top}/slurm.conf")
 
     def _end_jobs(self) -> None:
         with contextlib.suppress(subprocess.CalledProcessError):  # Also where nobody answers.
@@ -255,30 +189,23 @@ class LoopbackSlurm:
             if jobs:
                 self.said("scancel", *jobs)
 
-    def _configuration(self, nodes: Sequence[str] = ()) -> str:
-        """Return the cluster's configuration; of all nodes, or of some."""
+    def _configuration(self) -> str:
         host = socket.gethostname().partition(".")[0]
         text = CONFIGURATION.format(name=self._name, host=host, top=self._top, port=self._port)
-        every = [f"n{number}" for number in range(1, self._nodes + 1)]
         lines = [
-            f"NodeName={name} NodeHostName={host} NodeAddr=127.0.0.1"
-            f" Port={self._port + number} CPUs={self._cores} State=UNKNOWN\n"
-            for number, name in enumerate(every, 1)
-            if name in (nodes or every)
+            f"NodeName=n{number} NodeHostName={host} NodeAddr=127.0.0.1"
+            f" Port={self._port + number} CPUs=1 State=UNKNOWN\n"
+            for number in range(1, self._nodes + 1)
         ]
-        licences = f"Licenses={self._licences}\n" if self._licences else ""
-        kept = self.accounting.lines if self.accounting is not None else NO_ACCOUNTING
-        return text + licences + kept + "".join(lines) + PARTITION
+        return text + "".join(lines) + PARTITION
 
-    def _spawn(
-        self, program: str, *arguments: str, variables: Mapping[str, str] = MappingProxyType({})
-    ) -> subprocess.Popen[bytes]:
+    def _spawn(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
         found = shutil.which(program, path=SYSTEM_PATH)
         assert found is not None
         folder = self._top / "log"
         with (folder / f"{program}.out").open("ab") as log:
             process = subprocess.Popen(
-                [found, *arguments], env={**self._environment, **variables}, cwd=folder,
+                [found, *arguments], env=self._environment, cwd=folder,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,  # A terminal's Ctrl-C ends us, and we end them.
             )  # fmt: skip

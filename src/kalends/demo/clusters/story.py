@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
@@ -25,7 +25,7 @@ from kalends.demo.clusters import rod
 from kalends.demo.clusters.loopback_slurm import free_ports
 from kalends.demo.clusters.sites import CENTRES, NODES, STRANGER, Centres
 from kalends.demo.facility import USER
-from kalends.demo.narrator import in_a_second_terminal, program
+from kalends.demo.narrator import Tell, in_a_second_terminal, program
 from kalends.demo.together import all_of, until
 
 NODES_EACH: Final = 2
@@ -35,9 +35,6 @@ TEXT: Final = " + ".join([*(f"{name}:{NODES_EACH}" for name in MACHINES), "calte
 DURATION: Final = "2m"
 LEAD: Final = "now+20s"
 STEP_S_MAX: Final = 240.0
-
-Tell = Callable[[str, Sequence[str], Sequence[str]], None]
-"""Shows a step: its title, the commands that do the same, and what comes out."""
 
 
 class ClustersReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,15 +25,12 @@ from kalends.demo.failover.tally import (
     found_again,
     longest_gap_s,
 )
-from kalends.demo.narrator import in_a_second_terminal, program
+from kalends.demo.narrator import Tell, in_a_second_terminal, program
 from kalends.demo.together import LOOK_EVERY_S, SETTLE_S_MAX
 
 BOOKED_BEFORE: Final = 5
 BOOKED_AFTER: Final = 5
 """Bookings of each user before a strike, and after it until the host is brought back."""
-
-Tell = Callable[[str, Sequence[str], Sequence[str]], None]
-"""Shows a step: its title, the commands that do the same, and what comes out."""
 
 
 class FailoverReport(msgspec.Struct, frozen=True, kw_only=True):

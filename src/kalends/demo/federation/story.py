@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -30,7 +30,7 @@ from kalends.demo.federation.sites import (
     VIRTUAL,
     Federation,
 )
-from kalends.demo.narrator import in_a_second_terminal, program
+from kalends.demo.narrator import Tell, in_a_second_terminal, program
 from kalends.demo.together import until
 
 OTHERS: Final = (("sdsc", 8, 600), ("ctc", 4, 300), ("ncsa", 4, 1_200))
@@ -41,9 +41,6 @@ LIMIT_S: Final = 120
 """Long enough that all four sites are asked."""
 
 STRANGER: Final = "daemon"
-
-Tell = Callable[[str, Sequence[str], Sequence[str]], None]
-"""Shows a step: its title, the commands that do the same, and what comes out."""
 
 
 class FederationReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,22 +7,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-LOOK_EVERY_S: Final = 0.05
-
-
-def wait_until(holds: Callable[[], object], within_s: float, what: str) -> None:
-    """Return when it holds; raises `TimeoutError`, which says that `what` did not come up or go."""
-    until_s = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > until_s:
-            raise TimeoutError(f"{what} did not come up, or did not go: see its logs")
-        time.sleep(LOOK_EVERY_S)
-
+from kalends.demo.clusters.loopback_slurm import wait_until
 
 PROGRAMS: Final = ("slurmdbd", "mariadbd", "sacctmgr", "sacct")
 PACKAGES: Final = "slurmdbd mariadb-server-core"
@@ -105,7 +94,7 @@ class LoopbackAccounts:
     def start_daemon(self) -> None:
         """Start slurmdbd, and return when it answers."""
         socket = str(self._top / "database" / "sql.sock")
-        self._daemon = self._spawn("slurmdbd", "-D", variables={"MYSQL_UNIX_PORT": socket})
+        self._daemon = self._spawn("env", f"MYSQL_UNIX_PORT={socket}", "slurmdbd", "-D")
         wait_until(self._answers, UP_S_MAX, "slurmdbd")
 
     def stop_daemon(self) -> None:
