@@ -111,7 +111,6 @@ class JournalFollower:
         return Foreseen(queue.number, queue.last_s, state=state)
 
     def _followed(self, machine: str) -> BatchQueue:
-        """Follow all facts."""
         with self._opened() as journal:
             before = -1
             while (queue := self._further(journal, machine)).number != before:

@@ -41,5 +41,4 @@ def claim_of_job(job: BatchJob) -> int | None:
 
 
 def place_of_job(machine: str, job: BatchJob) -> Place:
-    """Return the place that a job has on `machine`."""
     return Place(machine, job.number, request_of_key(job.key))

@@ -56,8 +56,6 @@ CALENDAR_S: Final = 86_400
 
 
 def _of(part: str, method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Client, P], T]:
-    """Wrap `method` of a part of the client."""
-
     @wraps(method)
     def call(self: Client, /, *args: P.args, **keywords: P.kwargs) -> T:
         return method(getattr(self, part), *args, **keywords)

@@ -113,7 +113,6 @@ class ClientSettings:
         return HttpTransport(access, connect_s)
 
     def sender(self, over: Transport) -> CallSender:
-        """Return the sender of calls over an open transport."""
         around = self.surroundings
         return CallSender(
             over,

@@ -332,8 +332,6 @@ class SyncJobTerminal:
 
 
 def _synchronous(make: Callable[P, Client]) -> Callable[P, SyncClient]:
-    """Return `make` with a synchronous client."""
-
     @wraps(make)
     def made(*args: P.args, **keywords: P.kwargs) -> SyncClient:
         return SyncClient(make(*args, **keywords))

@@ -173,7 +173,6 @@ def make_directory(directory: Path) -> None:
 
 
 def write_configurations(directory: Path, plan: FacilityPlan = THREE_SITES) -> None:
-    """Write the configurations of `plan`, unchanged."""
     for site, text in plan.sites.items():
         _write(directory / f"site-{site}.toml", text)
     for name, text in plan.virtual.items():

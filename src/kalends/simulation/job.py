@@ -50,6 +50,5 @@ class SimulatedJob(Job, eq=False, gc=False):
             self.pauses = (*self.pauses, (now, -1))
 
     def unpause(self, now: int) -> None:
-        """Run from now on."""
         if self.pauses and self.pauses[-1][1] < 0:
             self.pauses = (*self.pauses[:-1], (self.pauses[-1][0], now))

@@ -85,7 +85,6 @@ class ScheduleMetrics:
         self._waits = array("i")
 
     def add(self, job: SimulatedJob) -> None:
-        """Add a job that has ended."""
         self.extend((job,))
 
     def extend(self, jobs: Sequence[SimulatedJob]) -> None:

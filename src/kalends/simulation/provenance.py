@@ -39,7 +39,6 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The command line that makes the result again; empty if a Python program made it."""
 
     def as_json(self) -> str:
-        """Return it in one line."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
     def in_a_line(self) -> str:

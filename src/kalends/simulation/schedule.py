@@ -45,7 +45,6 @@ class Schedule:
         return len(self.ids)
 
     def add(self, job: SimulatedJob) -> None:
-        """Add a job that has ended."""
         if job.partition is not None:
             self._named[len(self.ids)] = intervals(job.partition.nodes)
         if job.pauses:

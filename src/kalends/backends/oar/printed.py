@@ -107,7 +107,6 @@ class Inventory:
         return tuple(self._told(name, found) for name, found in named.items())
 
     def numbers(self, name: str) -> list[int]:
-        """Return the numbers of all reservations of this name."""
         return [each.number for each in self.jobs if each.reserves and each.name == name]
 
     def has_begun(self, name: str) -> bool:

@@ -125,7 +125,6 @@ class Slurm:
         return await self.ask("scontrol", "show", "licenses", "-o") if self.in_parts else ""
 
     async def find(self, name: str) -> SystemReservation | None:
-        """Return the reservation of this name, or None."""
         done = await self._run(("scontrol", "show", "reservation", name, "-o"))
         if _NOT_FOUND.search(f"{done.output}\n{done.errors}"):
             return None

@@ -180,5 +180,4 @@ def whole_path(command: str) -> str:
 
 
 def missing_commands() -> list[str]:
-    """Return those commands that are not on this host."""
     return [each for each in COMMANDS if shutil.which(each, path=CLEAN["PATH"]) is None]

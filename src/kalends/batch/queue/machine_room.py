@@ -275,7 +275,6 @@ class MachineRoom:
         return entry.before.partition.nodes if entry.before.partition is not None else ()
 
     def nodes_of(self, entry: Job) -> tuple[int, ...]:
-        """Return the numbers of the nodes that a job has."""
         return entry.partition.nodes if entry.partition is not None else ()
 
     def reservations(self) -> list[Reservation]:

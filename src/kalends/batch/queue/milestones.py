@@ -63,7 +63,6 @@ class MilestoneWatch:
         return [Milestone("begin", job, tally, again)]
 
     def over(self, job: BatchJob) -> list[Milestone]:
-        """Return the milestones of a job that has ended."""
         notify = job.request.notify
         if notify is None:
             return []

@@ -107,7 +107,6 @@ class Attachment:
             ) from None
 
     async def close(self) -> None:
-        """Leave it."""
         self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()

@@ -117,7 +117,6 @@ class AttemptWatch:
             self.forked(name)
 
     def forget(self, name: str) -> None:
-        """Watch an attempt no longer."""
         watched = self._watched.pop(name, None)
         if watched is not None:
             _let_go(watched)

@@ -116,7 +116,6 @@ class Records:
         return SeenRequest(readable(row), was_of(user, found) or found)
 
     async def again(self, record: Record) -> SeenRequest | None:
-        """`record` as it is now."""
         found = await self._reservation(record.rid)
         row = found.row(record.rid) if found is not None else None
         if found is None or row is None:

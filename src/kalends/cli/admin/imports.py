@@ -184,7 +184,6 @@ def resources(settings: Settings, file: Path, configuration: Path, dry_run: bool
 
 
 def resource_lines(done: Sequence[ImportedResource], dry_run: bool) -> list[str]:
-    """Return a line for each resource of the table."""
     words = {"made": "would be added" if dry_run else "added", "there": "there already"}
     return [
         f"line {each.line}: {each.name or '-'}: {each.problem or words[each.state]}"

@@ -127,7 +127,6 @@ def _agent_lines(view: AgentView, zone: ZoneInfo) -> list[str]:
 
 
 def _agent_listing(views: Iterable[AgentView], zone: ZoneInfo) -> list[str]:
-    """Return one row for each script."""
     return rows(
         ("NAME", "SCRIPT", "BYTES", "DEFINES", f"UPLOADED ({zone.key})"),
         [

@@ -109,7 +109,6 @@ class Settings:
         return self.sources.get("token_file", "--token-file")
 
     def has_profile_token(self) -> bool:
-        """Return whether the token is that of the profile."""
         return bool(self.profile) and self.sources.get("token_file", "").startswith("profile ")
 
     def user_name(self) -> str:

@@ -235,7 +235,6 @@ def _projects(project: str | Mapping[str, str]) -> dict[str, str]:
 def _about_prices(
     said: Sequence[object], at_most: BySite, rates: BySite, project: str | Mapping[str, str]
 ) -> Iterator[tuple[str, object]]:
-    """Yield the fields of a request about prices."""
     yield "prefer_price", PRICE in said
     yield "projects", _projects(project)
     if text := _text_of(at_most, "at_most"):

@@ -112,7 +112,6 @@ class Access:
         return ",".join(self.groups)
 
     def servers(self) -> tuple[Access, ...]:
-        """Return the access to each of the servers."""
         return tuple(replace(self, url=url) for url in addresses_in(self.url))
 
     def address(self, path: str) -> str:

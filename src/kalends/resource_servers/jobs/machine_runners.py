@@ -190,7 +190,6 @@ class MachineRunners:
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float, attempt: int
     ) -> JobOutput:
-        """Return what a job has written from `offset` on."""
         return await self._readers[machine].read(number, stream, offset, wait_s, attempt)
 
     def _outputs(self, machine: str) -> ShepherdOutputs:

@@ -92,7 +92,6 @@ class BrokerSessions:
         return len(self._open)
 
     def link(self, broker: str) -> BrokerLink | None:
-        """The session of `broker`, if it is connected."""
         return self._links.get(broker)
 
     def push_to(self, register: str, message: m.Message) -> None:

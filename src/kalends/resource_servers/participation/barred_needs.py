@@ -63,7 +63,6 @@ def _few(
 
 
 def _fits(steps: Iterable[Step], need: RoomNeed, grain: Grain) -> bool:
-    """Return whether `need` fits into `steps`."""
     return any(
         grain.end_of(grain.ceil(max(window.start, need.start)), need.length_s)
         <= min(window.end, need.end)

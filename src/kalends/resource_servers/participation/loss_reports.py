@@ -108,5 +108,4 @@ class LossReports:
 
 
 def _has_slot(locked: list[Claim], resource: str, now: Moment) -> bool:
-    """Whether one of these claims on `resource` has not ended."""
     return any(each.resource == resource and each.end > now.wall_s for each in locked)

@@ -461,7 +461,6 @@ class Participant:
         self.lists.check()
 
     def show(self, source: str, query: m.Query, now: Moment) -> None:
-        """Answer a Query."""
         view = self.views.look(
             query, now.wall_s, self.registers.of(source), self.prior.given_up(query.replaces)
         )

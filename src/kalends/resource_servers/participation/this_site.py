@@ -30,7 +30,6 @@ class ThisSite(NamedTuple):
     addresses: Container[str] = AnyAddress()
 
     def refusal(self, code: str, detail: str) -> Refusal:
-        """Return a refusal in the name of the site."""
         return Refusal(where=self.name, code=code, detail=detail)
 
     def visited(
@@ -44,7 +43,6 @@ class ThisSite(NamedTuple):
         approval: bool = False,
         cost: m.Cost | None = None,
     ) -> m.Visited:
-        """Return the answer to `visit`."""
         return m.Visited(
             rid=visit.rid, att=visit.att, epoch=self.epoch, vote=vote, held=held,
             refusals=refusals, ahead=ahead, approval=approval, cost=cost,

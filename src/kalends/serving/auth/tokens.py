@@ -299,7 +299,6 @@ def _bearer(headers: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _header(token: str) -> Mapping[str, Any]:
-    """Return the header of an unverified token."""
     if len(token) > limits.TOKEN_CHARACTERS_MAX:
         raise refused(f"it is longer than {limits.TOKEN_CHARACTERS_MAX} characters")
     if not token.isascii():

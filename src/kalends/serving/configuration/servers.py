@@ -160,7 +160,6 @@ class ListeningConfiguration(Section, frozen=True, kw_only=True):
 
     @property
     def audit_file(self) -> Path | None:
-        """The audit log, or None if there is none."""
         return (self.audit_log.file or self._usual_audit_file) if self.audit_log.enabled else None
 
     @property

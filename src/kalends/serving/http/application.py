@@ -142,7 +142,6 @@ def caller_by(request: web.Request, token: str, scope: str) -> Caller:
 
 
 def version_of(request: web.Request) -> ServerVersion:
-    """Return the version of the server that answers `request`."""
     return request.app[_SERVER].version
 
 
@@ -256,7 +255,6 @@ def _route(path: str, paths: Iterable[str]) -> str:
 
 
 def _operation(server: _Server, entry: Entry) -> _Respond:
-    """Return the route of one operation."""
     operation, dispatcher = entry.operation, server.dispatcher
 
     async def respond(request: web.Request) -> web.Response:

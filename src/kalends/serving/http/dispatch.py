@@ -188,8 +188,6 @@ async def _await(awaitable: Awaitable[Answer]) -> Answer:
 
 
 def whoami(role: Role, name: str, clock: Clock) -> Handler:
-    """Return the handler of the server `name`."""
-
     def view(caller: Caller, body: Nothing) -> CallerView:
         return CallerView(
             server=name,

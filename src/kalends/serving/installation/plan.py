@@ -66,7 +66,6 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host(self) -> str:
-        """The host in its address."""
         rest = self.address.partition("://")[2].partition("/")[0]
         return rest.rpartition(":")[0].strip("[]") or rest
 

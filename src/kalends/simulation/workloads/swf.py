@@ -336,7 +336,6 @@ class ResultWriter:
                 stream.write(f"; Note: {_NOTE}: {text[at : at + _NOTE_CHARACTERS]}\n")
 
     def add(self, job: SimulatedJob) -> None:
-        """Add a job that has ended."""
         line = _result_line(job)
         if job.order != self._next:
             heappush(self._early, (job.order, line))

@@ -28,7 +28,6 @@ OPEN: Final = MoveMark()
 
 
 def closed(where: str, closure: MoveMark) -> StoreDamaged:
-    """Return the refusal of a store that a move has closed."""
     if closure.moved_to:
         return StoreDamaged(
             f"the store was moved to {closure.moved_to}; promises that were made since then are only there",

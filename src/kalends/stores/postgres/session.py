@@ -155,7 +155,6 @@ class WriterSession:
 
 
 def settings_of(settings: Mapping[str, str]) -> list[Statement]:
-    """Return what gives these `settings` to a session."""
     return [Statement("select set_config($1, $2, false)", each) for each in settings.items()]
 
 

@@ -64,7 +64,6 @@ class KeptRoom:
         self.book.note_freed(freed)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether room is kept for `key`."""
         return key in self._placed
 
     def __iter__(self) -> Iterator[Hashable]:
@@ -72,7 +71,6 @@ class KeptRoom:
         return iter(list(self._placed))
 
     def bookings(self, resource: str) -> set[int]:
-        """Return the bookings of `resource` that keep room."""
         return {each for kept in self._placed.values() for name, each in kept if name == resource}
 
     def placed(self, key: Hashable) -> list[Placed]:
@@ -80,7 +78,6 @@ class KeptRoom:
         return list(self._placed.get(key, ()))
 
     def kept(self, key: Hashable) -> list[Booking]:
-        """Return what is booked for `key`."""
         return [
             self.book.calendars[resource].calendar.get(number)
             for resource, number in self._placed.get(key, ())

@@ -122,7 +122,6 @@ class JobBookings:
         return [each for each in listed if each.id not in none]
 
     def numbers(self, resource: str) -> Collection[int]:
-        """Return the jobs that are booked on `resource`."""
         return [number for name, number in self._placed if name == resource]
 
     def _book_anew(self, resource: str, now_s: int) -> None:

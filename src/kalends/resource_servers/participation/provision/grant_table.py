@@ -83,7 +83,6 @@ class GrantTable:
         return list(touched.values())
 
     def get(self, number: int) -> NodeGrant | None:
-        """Return the grant of this number, while there is one."""
         return self._grants.get(number)
 
     def by_claim(self, hold_id: int) -> NodeGrant | None:
@@ -101,7 +100,6 @@ class GrantTable:
         return [rid for rid in found if self.book.stakes.peek(rid) is not None]
 
     def of_system(self, system: str) -> list[NodeGrant]:
-        """Return all grants of one batch system."""
         return [grant for grant in self if self.backends[grant.resource].system == system]
 
     def outers(self, resource: str, *, but: NodeGrant | None = None) -> list[Extent]:
