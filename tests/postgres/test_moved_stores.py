@@ -22,7 +22,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_support import contents, fact
+from store_support import contents, fact, store_facts
 
 from kalends.broker.register.postgres import moved_tables as moved_register
 from kalends.broker.register.postgres.postgres_register import PostgresRegister
@@ -79,7 +79,7 @@ def file(tmp_path: Path) -> Path:
     """The store of a site with three requests."""
     path = tmp_path / "sdsc.sqlite"
     store = SiteStore.open(path, SITE)
-    store.apply([fact(number) for number in range(3)], 7)
+    store_facts(store, [fact(number) for number in range(3)], 7)
     store.close()
     return path
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from store_support import store_facts
 
 import kalends
 from kalends.batch.follower import FACTS_A_STATE, Foreseen
@@ -57,7 +58,7 @@ def worked(queue: BatchQueue, until: int, left: set[int]) -> tuple[f.JournalEntr
 def filled(path: Path, left: set[int]) -> SiteStore:
     store = SiteStore.open(path, "lab", sync="off")
     facts = worked(BatchQueue(MACHINE, TERMS, 1_000), FACTS_A_STATE + 500, left)
-    store.apply([JobEntries(MACHINE, facts)], 1)
+    store_facts(store, [JobEntries(MACHINE, facts)], 1)
     return store
 
 
@@ -91,7 +92,7 @@ def kept(store: SiteStore) -> StoredState:
     """Store the state that a follower makes, as the site does."""
     (said,), _ = asked(store, "state")
     assert said.state is not None
-    store.apply([said.state], 1)
+    store_facts(store, [said.state], 1)
     return said.state
 
 
@@ -101,7 +102,7 @@ def test_a_restart_goes_on_from_the_state_that_the_follower_has_made(store: Site
     (said, later), stderr = asked(store, "state", "state")
     assert (said.known, later.known, stderr) == (FACTS_A_STATE, whole.number, b"")
     assert said.state is not None
-    store.apply([said.state], 1)
+    store_facts(store, [said.state], 1)
     short, number = again(store)
     assert number == FACTS_A_STATE
     assert short.number == whole.number
@@ -123,11 +124,11 @@ def test_a_damaged_state_and_one_of_another_program_are_not_used(store: SiteStor
     whole = kept(store)
     body = whole.body
     for spoilt in (b"", body[: len(body) // 2], body[:-1] + bytes([body[-1] ^ 1])):
-        store.apply([msgspec.structs.replace(whole, body=spoilt)], 1)
+        store_facts(store, [msgspec.structs.replace(whole, body=spoilt)], 1)
         assert again(store)[1] == 0
-    store.apply([msgspec.structs.replace(whole, made_by="another")], 1)
+    store_facts(store, [msgspec.structs.replace(whole, made_by="another")], 1)
     assert again(store)[1] == 0
-    store.apply([whole], 1)
+    store_facts(store, [whole], 1)
     assert again(store)[1] == FACTS_A_STATE
 
 

@@ -16,6 +16,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from store_support import store_facts
+
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
 from kalends.broker.register.sqlite.broker_store import SCHEMA
@@ -93,7 +95,7 @@ class SiteDisk:
         if self._kernel.chance(full):
             self._kernel.fault("disk full", self._site)
             raise DiskFailed
-        self._store.apply(facts, wall_ms)
+        store_facts(self._store, facts, wall_ms)
         self._watcher.site_stored(self._site, facts)
         if self._kernel.chance(sync):
             self._kernel.fault("failed sync", self._site)
@@ -108,7 +110,7 @@ class SiteDisk:
         path = Path(self._directory.name) / "site.db"
         log = path.with_name(path.name + "-wal")
         before = log.read_bytes() if log.exists() else b""
-        self._store.apply(facts, wall_ms)
+        store_facts(self._store, facts, wall_ms)
         after = log.read_bytes()
         written = len(after)
         image = _temporary()

@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from store_support import store_facts
+
 from kalends import __version__
 from kalends.batch.journal.contract import JobOver, ReservedTime
 from kalends.batch.queue.facts import JobEnding
@@ -54,7 +56,7 @@ def _served(
     directory: Path, jobs: Sequence[JobOver], reserved: Sequence[ReservedTime]
 ) -> Iterator[str]:
     with closing(SiteStore.open(directory / "lab.sqlite", "lab", sync="off")) as store:
-        store.apply([*jobs, *reserved], 0)
+        store_facts(store, [*jobs, *reserved], 0)
     text = f"""
 [site]
 name = "lab"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kalends.contract.messages import Part
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
+from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.resource_servers.participation.claims.claim_sets import (
     Claim,
     Stake,
@@ -39,6 +42,18 @@ def stake(number: int, state: str = "prepared", **changes: object) -> Stake:
 
 def fact(number: int, state: str = "prepared", event: str = "visit-vote") -> StakeStored:
     return stored(stake(number, state), event)
+
+
+def store_facts(store: SiteStore, operations: Sequence[Any], at_ms: int) -> None:
+    """Store `operations` in one transaction; when this raises, none of them is stored."""
+    connection = store.file.connection
+    connection.execute("begin immediate")
+    try:
+        store.carry_out(connection, operations, at_ms)
+        connection.execute("commit")
+    except BaseException:
+        connection.rollback()
+        raise
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -159,7 +159,6 @@ def _starts(scheduler: FollowingScheduler, now: int) -> dict[int, PredictedStart
     }  # fmt: skip
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
 _SPANS: Final = msgspec.json.Decoder(tuple[Span, ...])
 
 
@@ -172,7 +171,7 @@ def _answered(follower: JournalFollower, asked: bytes) -> bytes:
             answer = follower.foresee(msgspec.convert(question, Asked), machine)
     except KalendsError as error:
         answer = Foreseen(error=str(error))
-    return _ENCODER.encode(answer)
+    return msgspec.msgpack.encode(answer)
 
 
 def _journals(arguments: Sequence[str]) -> Callable[[], AbstractContextManager[JobJournal]]:

@@ -87,7 +87,9 @@ class Forecaster:
         self._pricing = True
         try:
             async with self._turn:
-                said = await self._answer(f"delays {machine} {_plain(spans)}")
+                said = await self._answer(
+                    f"delays {machine} {msgspec.json.encode(list(spans)).decode()}"
+                )
         except FAILURES as error:
             self._lost(machine, error)
             raise _later("the cost of a start is not known at present") from error
@@ -131,19 +133,12 @@ class Forecaster:
         self._logger.warning("follower_lost", machine=machine, detail=repr(error))
 
     async def _answer(self, question: str) -> Foreseen:
-        return _DECODER.decode(await self._follower.answer(question.encode(), ANSWER_S_MAX))
-
-
-_DECODER: Final = msgspec.msgpack.Decoder(Foreseen)
+        answer = await self._follower.answer(question.encode(), ANSWER_S_MAX)
+        return msgspec.msgpack.decode(answer, type=Foreseen)
 
 
 def _now_s() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _plain(spans: Sequence[Span]) -> str:
-    """Return `spans` as one word."""
-    return msgspec.json.encode(list(spans)).decode()
 
 
 def _later(detail: str) -> Unavailable:

@@ -167,7 +167,8 @@ class ShepherdRunner:
             except (InvalidInput, NotAllowed) as error:
                 if self._elsewhere is not None:
                     self._elsewhere.forget(_name(start))
-                self._end(start, _never_here(str(error)))
+                detail = str(error)[:500]
+                self._end(start, f.JobEnding(kind="not-started", detail=detail, of_site=True))
                 await self._try(self.launcher.void(_name(start)))
 
     def _undecided(self, name: str) -> bool:
@@ -351,10 +352,6 @@ class ShepherdRunner:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _never_here(detail: str) -> f.JobEnding:
-    return f.JobEnding(kind="not-started", detail=detail[:500], of_site=True)
 
 
 def _name(action: Action) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
@@ -53,11 +53,11 @@ class Seat(NamedTuple):
     place: Attachment
 
 
-class TerminalGate(Protocol):
-    """Lets callers to the terminals of jobs."""
+TerminalGate = Callable[[Caller, t.AttachTerminal], Awaitable[Seat]]
+"""Lets a caller to the terminal of a job.
 
-    async def attach(self, caller: Caller, wish: t.AttachTerminal) -> Seat:
-        """Raises `NotFound`, `NotAllowed`, `InvalidInput` without one, `Conflict` if it does not run."""
+Raises `NotFound`, `NotAllowed`, `InvalidInput` without one, `Conflict` if it does not run.
+"""
 
 
 class _Close(NamedTuple):
@@ -97,7 +97,8 @@ class TerminalSessions:
         if self._stopping:
             raise Unavailable("the site is stopping", retry_after_s=1.0)
         user = caller.principal.user
-        if len(self._open) >= SESSIONS_MAX or self._of(user) >= SESSIONS_OF_USER_MAX:
+        of_user = sum(each.principal.user == user for each in self._open.values())
+        if len(self._open) >= SESSIONS_MAX or of_user >= SESSIONS_OF_USER_MAX:
             raise LimitExceeded(
                 "too many terminals are attached to",
                 where="terminals",
@@ -136,9 +137,6 @@ class TerminalSessions:
         ]
         await asyncio.gather(*closing, return_exceptions=True)
 
-    def _of(self, user: str) -> int:
-        return sum(caller.principal.user == user for caller in self._open.values())
-
     async def _serve(
         self, socket: web.WebSocketResponse, caller: Caller, audit: AuditLog
     ) -> _Close:
@@ -152,7 +150,7 @@ class TerminalSessions:
         if isinstance(wish, _Close):
             return wish
         try:
-            seat = await self._gate.attach(caller, wish)
+            seat = await self._gate(caller, wish)
         except KalendsError as error:
             await self._say(socket, t.TerminalRefusal(problem=error.to_problem()))
             return _REFUSED

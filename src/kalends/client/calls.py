@@ -150,7 +150,7 @@ class CallSender:
     ) -> KalendsError:
         changing = operation.changes != "nothing"
         if changing and sent and isinstance(error, SAYS_NOTHING_OF_EARLIER_SENDS):
-            return self._unknown(f"the answer was lost: {_detail(error)}", operation, body)
+            return self._unknown(f"the answer was lost: {error.detail}", operation, body)
         if changing and isinstance(error, OutcomeUnknown):
             return self._unknown(error.detail, operation, body)
         return self._unreached(error) if isinstance(error, ConnectionFailed) else error
@@ -219,7 +219,3 @@ def _check_text(body: Body) -> None:
         raise InvalidInput(
             f"a number is too large: {error}", where="body", remedy="give a smaller one"
         ) from error
-
-
-def _detail(error: KalendsError | ConnectionFailed) -> str:
-    return error.detail

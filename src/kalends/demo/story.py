@@ -82,7 +82,9 @@ async def play(
         cancelled = await client.cancel(booked.id)
         again = await until(
             lambda: _calendars(client, shown),
-            lambda views: all(_without(view, booked.id) for view in views),
+            lambda views: all(
+                slot.reservation != booked.id for view in views for slot in view.slots
+            ),
             "the sites have not given back what was cancelled",
         )
         free = {view.resource.name: free_units(view, reserved) for view in again}
@@ -124,7 +126,3 @@ def _request(job: JobBooking) -> Request:
 async def _calendars(client: Client, shown: Interval) -> tuple[CalendarView, ...]:
     views = (client.calendar(name, start=shown.start, end=shown.end) for name in UNITS)
     return tuple(await all_of(views))
-
-
-def _without(view: CalendarView, id: str) -> bool:
-    return all(slot.reservation != id for slot in view.slots)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from kalends.core.errors import NotAllowed, Unavailable
 from kalends.notices.address_book import AddressBook
@@ -25,11 +25,6 @@ from kalends.serving.metrics import Metrics
 LOOK_EVERY_S: Final = 60.0
 CANCEL_AGAIN_S: Final = 0.1
 """A timer that was set by a clock that has jumped since is mended within this time."""
-
-
-class Carrier(Protocol):
-    async def carry(self, delivery: Delivery) -> FailedTry | None:
-        """Bring a delivery to its receiver; return why that has failed."""
 
 
 class Notifier:
@@ -211,7 +206,7 @@ class Notifier:
 
     async def _carried(self, delivery: Delivery) -> FailedTry | None:
         """The boundary of carriers: a delivery that breaks one is lost, and no other."""
-        carrier: Carrier | None = self._mail if delivery.way == MAIL else self._webhooks
+        carrier = self._mail if delivery.way == MAIL else self._webhooks
         try:
             if self._wanted is not None and not await self._wanted(delivery):
                 return FailedTry("refused", "its user has removed this address")

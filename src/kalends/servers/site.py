@@ -210,7 +210,7 @@ class SiteServer:
         )  # fmt: skip
         self.jobs = JobOperations(self.machines)
         self.usage = UsageOperations(self.engine, self._backends, self.machines, self.jobs)
-        self.terminals = TerminalSessions(self.jobs, self.limits, lambda: moment().wall_s)
+        self.terminals = TerminalSessions(self.jobs.attach, self.limits, lambda: moment().wall_s)
         self._standbys = watch_of(configuration, "site", self.alarms.report)
         self._tasks: set[asyncio.Task[None]] = set()
         self._recovery: asyncio.Task[None]

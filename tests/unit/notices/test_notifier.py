@@ -12,6 +12,7 @@ from typing import Any
 
 import mail_relay as relays
 import pytest
+from store_support import store_facts
 from tests.support.ports import free_ports
 
 from kalends.batch.job_notices import job_notifier
@@ -49,7 +50,7 @@ class Lobby:
         self.notifier.begin_life(*stored_deliveries(self.store.file.connection), self.forget)
 
     def write(self, *operations: Any) -> None:
-        self.store.apply(operations, NOW * 1000)
+        store_facts(self.store, operations, NOW * 1000)
         self.changed.set()
 
     def forget(self, ids: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from store_support import store_facts
 
 from kalends.batch.journal.contract import JobOver
 from kalends.batch.place_keys import key_of_place, request_of_key
@@ -62,7 +63,8 @@ async def test_a_new_life_tells_again_what_was_over_within_a_day_the_oldest_firs
     tmp_path: Path,
 ) -> None:
     store = SiteStore.open(tmp_path / "lab.sqlite", "lab", sync="off")
-    store.apply(
+    store_facts(
+        store,
         [
             over(number=number, at=NOW - TOLD_AGAIN_S - 5 + number, key=key_of_place(9, "a-rid"))
             for number in range(1, 2 * TOLD_AGAIN_MAX)

@@ -66,7 +66,7 @@ class Desk(Room):
             cast(SiteEngine, self),
             cast(PartReports, self.part_reports),
             cast(QueueService, self),
-            self,
+            self.check_part,
             cast(JobHistory, self),
         )
         desk.begin()

@@ -264,10 +264,9 @@ class SilentPlace:
         """There is nothing to give up."""
 
 
-class SilentGate:
-    async def attach(self, caller: Any, wish: Any) -> Seat:
-        place: Any = SilentPlace()
-        return Seat(1, place)
+async def silent_seat(caller: Any, wish: Any) -> Seat:
+    place: Any = SilentPlace()
+    return Seat(1, place)
 
 
 async def test_a_terminal_ends_when_its_token_is_revoked(
@@ -275,7 +274,7 @@ async def test_a_terminal_ends_when_its_token_is_revoked(
 ) -> None:
     monkeypatch.setattr(terminal_sessions, "LOOK_EVERY_S", 0.01)
     text, clock = token(), ManualClock()
-    terminals = TerminalSessions(SilentGate(), ServingLimits(), clock.wall_s)
+    terminals = TerminalSessions(silent_seat, ServingLimits(), clock.wall_s)
     route = web.get(TERMINALS_PATH, terminals.respond, allow_head=False)
     async with serving(authenticator=ring(path), clock=clock, routes=[route]) as server:
         headers = {"Authorization": f"Bearer {text}"}

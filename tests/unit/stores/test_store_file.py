@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from store_support import contents, fact
+from store_support import contents, fact, store_facts
 
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
 from kalends.resource_servers.journal.sqlite.site_store import KIND, SiteStore
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 def made(path: Path, facts: int = 3) -> None:
     store = SiteStore.open(path, "sdsc")
-    store.apply([fact(number) for number in range(facts)], 1)
+    store_facts(store, [fact(number) for number in range(facts)], 1)
     store.close()
 
 
@@ -246,7 +246,7 @@ def test_a_crash_while_a_store_is_made_leaves_nothing_in_the_way(path: Path) -> 
 
 def test_after_a_kill_what_is_only_in_the_log_is_still_there(path: Path, tmp_path: Path) -> None:
     store = SiteStore.open(path, "sdsc")
-    store.apply([fact(1)], 1)
+    store_facts(store, [fact(1)], 1)
     crashed = tmp_path / "crashed" / path.name
     crashed.parent.mkdir()
     for name in (path.name, f"{path.name}-wal", f"{path.name}.epoch"):
@@ -276,11 +276,11 @@ def test_a_backup_of_a_running_store_is_whole_and_leaves_the_store_alone(
     path: Path, tmp_path: Path
 ) -> None:
     store = SiteStore.open(path, "sdsc")
-    store.apply([fact(1)], 1)
+    store_facts(store, [fact(1)], 1)
     copy = tmp_path / "copies" / "sdsc.sqlite"
     copy.parent.mkdir()
     maintenance.backup(path, copy, [KIND])
-    store.apply([fact(2)], 2)
+    store_facts(store, [fact(2)], 2)
     store.close()
     assert maintenance.doctor(copy, [KIND]) == []
     assert maintenance.doctor(path, [KIND]) == []
@@ -312,10 +312,10 @@ def test_a_backup_in_the_place_of_its_store_is_refused_even_within_one_epoch(
     path: Path, tmp_path: Path
 ) -> None:
     store = SiteStore.open(path, "sdsc")
-    store.apply([fact(1)], 1)
+    store_facts(store, [fact(1)], 1)
     copy = tmp_path / "copy"
     maintenance.backup(path, copy, [KIND])
-    store.apply([fact(2)], 2)
+    store_facts(store, [fact(2)], 2)
     store.close()
     shutil.copy(copy, path)
     with pytest.raises(StoreDamaged, match="backup"):
@@ -369,7 +369,7 @@ def test_nobody_else_may_read_a_store_its_log_or_its_backup(path: Path, tmp_path
     before = os.umask(0)
     try:
         store = SiteStore.open(path, "sdsc")
-        store.apply([fact(1)], 1)
+        store_facts(store, [fact(1)], 1)
         maintenance.backup(path, tmp_path / "copy", [KIND])
         names = (path.name, f"{path.name}-wal", f"{path.name}-shm", "copy")
         rights = {name: (tmp_path / name).stat().st_mode & 0o777 for name in names}

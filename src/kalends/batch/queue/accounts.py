@@ -221,7 +221,7 @@ class JobAccounts:
 
     def hold(self, job: BatchJob) -> None:
         held = self._held.setdefault(_whose(job), {})
-        held.setdefault(self.most_of(job.request)[1], _by_number()).add(job)
+        held.setdefault(self.most_of(job.request)[1], SortedList(key=_number_of)).add(job)
 
     def first_free(self, now: int) -> BatchJob | None:
         """Return the job with the lowest number that a limit has held, and none does any more.
@@ -305,10 +305,6 @@ def _for_one_job(length_s: int) -> str:
 
 def _whose(job: BatchJob) -> tuple[str, str]:
     return job.principal.user, job.request.project
-
-
-def _by_number() -> SortedList:
-    return SortedList(key=_number_of)
 
 
 def _number_of(job: BatchJob) -> int:

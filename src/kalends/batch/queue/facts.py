@@ -6,7 +6,7 @@ each, so a restart comes to the same plan, and nothing can be stored that contra
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -401,14 +401,8 @@ class JournalEntry(msgspec.Struct, frozen=True):
         return self.fact.about if isinstance(self.fact, Decided) else self.fact
 
 
-_ENCODER = msgspec.msgpack.Encoder()
+encode_fact: Final = msgspec.msgpack.Encoder().encode
+
 _DECODER: msgspec.msgpack.Decoder[AnyFact] = msgspec.msgpack.Decoder(AnyFact)
-
-
-def encode_fact(fact: AnyFact) -> bytes:
-    return _ENCODER.encode(fact)
-
-
-def decode_fact(body: bytes) -> AnyFact:
-    """Read a stored fact; raises `msgspec.DecodeError` or `msgspec.ValidationError`."""
-    return _DECODER.decode(body)
+decode_fact: Final = _DECODER.decode
+"""Read a stored fact; raises `msgspec.DecodeError` or `msgspec.ValidationError`."""

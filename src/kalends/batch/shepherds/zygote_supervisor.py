@@ -78,11 +78,6 @@ class ZygoteSupervisor:
                 remedy=f"{self._folders.log} may say why",
             ) from None
 
-    @property
-    def pid(self) -> int:
-        """The zygote's process; 0 while there is none."""
-        return self._process.pid if self._process is not None else 0
-
     def order(self, order: JobOrder) -> None:
         """Have a shepherd forked for `order`, as soon as there is a zygote with room for it."""
         self._waiting.append(order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -22,13 +23,13 @@ TRIES_MAX: Final = 8
 """A request is between two attempts for one write of the register: a few of them are enough."""
 
 
+@dataclass(frozen=True, eq=False)
 class AgentMailbox:
     """The call ``agent_tell``; durable when it is answered."""
 
-    def __init__(self, service: BrokerService, records: Records, scripts: Scripts) -> None:
-        self._service = service
-        self._records = records
-        self._scripts = scripts
+    service: BrokerService
+    records: Records
+    scripts: Scripts
 
     async def tell(self, caller: Caller, body: calls.TellAgent) -> calls.RequestView:
         """Repeating a call answers with the request as it is then.
@@ -45,12 +46,12 @@ class AgentMailbox:
         if body.message:
             plain_data(body.message, "message")
         digest = _digest(body)
-        service = self._service
+        service = self.service
         for _ in range(TRIES_MAX):
             current = service.replica.in_use()
-            seen = await self._records.to_end(caller, body.id)
+            seen = await self.records.to_end(caller, body.id)
             if self._told(seen.record, body.key, digest):
-                return self._records.view(seen)
+                return self.records.view(seen)
             word = await self._word(seen.record, body, digest)
             service.replica.check_still(current)
             self._leave(seen.record, word)
@@ -71,8 +72,8 @@ class AgentMailbox:
         return False
 
     def _leave(self, record: Record, word: ClientWord) -> None:
-        now = self._service.moment()
-        self._service.runner.asked(lambda this: this.calls.tell_agent(record, word, now))
+        now = self.service.moment()
+        self.service.runner.asked(lambda this: this.calls.tell_agent(record, word, now))
 
     async def _word(self, record: Record, body: calls.TellAgent, digest: str) -> ClientWord:
         """Return the message for the agent of `record`; raises as `tell`."""
@@ -93,7 +94,7 @@ class AgentMailbox:
         if not body.agent:
             return word
         # Its owner's scripts: who may see a request of others may not book with their own.
-        resolved = await self._scripts.resolve(record.user, body.agent, "agent")
+        resolved = await self.scripts.resolve(record.user, body.agent, "agent")
         spec = msgspec.structs.replace(record.spec, agent=resolved.agent, script=resolved.script)
         return word._replace(spec=spec, source=resolved.source)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -87,6 +88,7 @@ def deadline_s(wait_ms: int) -> float:
     return asyncio.get_running_loop().time() + wait_ms / 1000
 
 
+@dataclass(frozen=True, eq=False)
 class RequestCommands:
     """The calls that change something.
 
@@ -94,23 +96,13 @@ class RequestCommands:
     `split` is None without virtual sites.
     """
 
-    def __init__(
-        self,
-        service: BrokerService,
-        records: Records,
-        scripts: Scripts,
-        grants: PriorityGrants,
-        step_of: Callable[[calls.Book], Step | None],
-        parts_known: Callable[[Record], bool],
-        split: Split | None = None,
-    ) -> None:
-        self._service = service
-        self._records = records
-        self._scripts = scripts
-        self._grants = grants
-        self._step_of = step_of
-        self._parts_known = parts_known
-        self._split = split
+    service: BrokerService
+    records: Records
+    scripts: Scripts
+    grants: PriorityGrants
+    step_of: Callable[[calls.Book], Step | None]
+    parts_known: Callable[[Record], bool]
+    split: Split | None = None
 
     async def book(
         self, caller: Caller, body: calls.Book, deputy: str = "", rid: str = ""
@@ -119,7 +111,7 @@ class RequestCommands:
         request, until_s = body.request, deadline_s(body.wait_ms)
         request.check(from_wire=True)
         executable(request)
-        step = self._step_of(body)
+        step = self.step_of(body)
         spec = structs.replace(
             self.spec_of(caller, request),
             hold=body.hold,
@@ -133,19 +125,19 @@ class RequestCommands:
 
         async def asked() -> NewRequest:
             """A key that is known already finds its request, whatever became of the script since."""
-            if body.give_up_at and body.give_up_at <= self._service.moment().wall_s:
+            if body.give_up_at and body.give_up_at <= self.service.moment().wall_s:
                 raise InvalidInput(
                     "the deadline has passed",
                     where="give_up_at",
                     remedy="give a later deadline, or leave it out",
                 )
             booked = spec
-            if self._split is not None:
+            if self.split is not None:
                 booked = await self._split_up(caller, body, spec)
-            check_new(booked.request, self._service.directory.leaving())
+            check_new(booked.request, self.service.directory.leaving())
             if not request.agent:
                 return NewRequest(booked, rid=rid)
-            found = await self._scripts.resolve(user, request.agent, "request.agent")
+            found = await self.scripts.resolve(user, request.agent, "request.agent")
             scripted = structs.replace(booked, agent=found.agent, script=found.script)
             return NewRequest(scripted, source=found.source, rid=rid)
 
@@ -158,11 +150,11 @@ class RequestCommands:
 
     async def _split_up(self, caller: Caller, body: calls.Book, spec: Spec) -> Spec:
         """Return `spec` with splits for each term that names all members of a virtual site."""
-        assert self._split is not None
-        request = await self._split(caller, body.request, body.jobs)
+        assert self.split is not None
+        request = await self.split(caller, body.request, body.jobs)
         if request is None:
             return spec
-        self._step_of(structs.replace(body, request=request))
+        self.step_of(structs.replace(body, request=request))
         found = self.spec_of(caller, request)
         traffic = body.request.traffic_mb_per_s
         exchanging = f" exchanging {traffic:g} MB/s" if traffic else ""
@@ -171,8 +163,8 @@ class RequestCommands:
 
     def spec_of(self, caller: Caller, request: Request) -> Spec:
         """Return what is to be booked for `request`, with the priority that the caller may have."""
-        priority = self._grants.granted(caller.principal, request.priority)
-        infos = self._service.directory.resources
+        priority = self.grants.granted(caller.principal, request.priority)
+        infos = self.service.directory.resources
         asked_for, wants = fixed_in_days(accompanied(request, infos), infos)
         return Spec(
             request=structs.replace(asked_for, priority=priority),
@@ -186,8 +178,8 @@ class RequestCommands:
         """The request once all sites have said which jobs its parts are, or as it is at `until_s`."""
         if view.state != "reserved":
             return view
-        seen = await self._records.of(caller, view.id)
-        return self._records.view(await self._polled(seen, until_s, self._parts_known))
+        seen = await self.records.of(caller, view.id)
+        return self.records.view(await self._polled(seen, until_s, self.parts_known))
 
     async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.
@@ -200,9 +192,9 @@ class RequestCommands:
         by = ""
 
         async def made() -> NewRequest:
-            seen = await self.confirmed(await self._records.of(caller, body.id), until_s)
+            seen = await self.confirmed(await self.records.of(caller, body.id), until_s)
             old = seen.record
-            if old.user != caller.principal.user and await self._records.may_change(caller, seen):
+            if old.user != caller.principal.user and await self.records.may_change(caller, seen):
                 if not by:
                     raise _OfAnother(old)
             else:
@@ -218,12 +210,12 @@ class RequestCommands:
                     remedy="cancel it, and submit it again",
                     request_id=old.reservation,
                 )
-            if (change := self._records.change_of(seen)) is not None:
-                raise under_way(self._records.view(change))
-            check_not_over(old, now_s := self._service.moment().wall_s)
-            check_known(old.wants, self._service.directory.sites)
-            wants, request = changed(old, body, now_s, self._service.directory.resources)
-            check_change(wants, old.wants, self._service.directory.leaving())
+            if (change := self.records.change_of(seen)) is not None:
+                raise under_way(self.records.view(change))
+            check_not_over(old, now_s := self.service.moment().wall_s)
+            check_known(old.wants, self.service.directory.sites)
+            wants, request = changed(old, body, now_s, self.service.directory.resources)
+            check_change(wants, old.wants, self.service.directory.leaving())
             text = format_alternatives(request.alternatives)
             spec = Spec(
                 request=request, text=text, wants=wants, series=old.spec.series, deputy=old.spec.deputy,
@@ -244,7 +236,7 @@ class RequestCommands:
         return view
 
     async def lock(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
-        record = (await self._records.to_end(caller, body.id)).record
+        record = (await self.records.to_end(caller, body.id)).record
         if record.public_state in ("cancelled", "replaced"):
             raise Conflict(
                 f"it is {record.public_state} and holds nothing",
@@ -254,8 +246,8 @@ class RequestCommands:
         return await self._finished(record, deadline_s(body.wait_ms), UserCalls.lock)
 
     async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
-        record = (await self._records.to_end(caller, body.id)).record
-        check_not_over(record, self._service.moment().wall_s)
+        record = (await self.records.to_end(caller, body.id)).record
+        check_not_over(record, self.service.moment().wall_s)
         if record.public_state == "reserved":
             raise Conflict(
                 "it is reserved, not held",
@@ -271,22 +263,22 @@ class RequestCommands:
         A change of it that is under way is given up first, so that it leaves nothing held.
         """
         until_s = deadline_s(body.wait_ms)
-        seen = await self._records.to_end(caller, body.id)
+        seen = await self.records.to_end(caller, body.id)
         record = seen.record
-        if record.state == "commit" and (change := self._records.change_of(seen)) is not None:
+        if record.state == "commit" and (change := self.records.change_of(seen)) is not None:
             await self._ended(caller, change.record, until_s, UserCalls.release)
-            record = (await self._records.to_end(caller, body.id)).record
+            record = (await self.records.to_end(caller, body.id)).record
         if record.state == "open":
             view = await self._ended(caller, record, until_s, UserCalls.release)
             if view.state != "reserved":
                 return view
-            record = (await self._records.to_end(caller, body.id)).record
+            record = (await self.records.to_end(caller, body.id)).record
         while True:
             view = await self._ended(caller, record, until_s, UserCalls.cancel)
             if view.state != "replaced":
                 return view
             # It has another place, or time, since a moment ago: that is what is to be cancelled.
-            standing = (await self._records.to_end(caller, body.id)).record
+            standing = (await self.records.to_end(caller, body.id)).record
             if standing.rid == record.rid:
                 return view
             record = standing
@@ -298,7 +290,7 @@ class RequestCommands:
     async def _ended(
         self, caller: Caller, record: Record, until_s: float, end: Callable[..., None]
     ) -> calls.RequestView:
-        by = ended_by(record, caller, self._service.moment().wall_s)
+        by = ended_by(record, caller, self.service.moment().wall_s)
         return await self._finished(record, until_s, partial(end, by=by))
 
     async def decided(
@@ -314,7 +306,7 @@ class RequestCommands:
         What is `asked` is looked at only where the key is not known: what was sound when it was asked
         first may have no sense any more, just because it was carried out.
         """
-        service = self._service
+        service = self.service
         service.replica.check()
         current = service.replica.in_use()
         user = caller.principal.user
@@ -352,18 +344,18 @@ class RequestCommands:
             service.measures.booking_seconds.observe(loop.time() - began_s)
             return view
         await service.settle()
-        begun = await self._records.of_key(user, key)
+        begun = await self.records.of_key(user, key)
         if begun is None:
             raise LostRace("it was cancelled before it began", remedy="try again")
         return await self.settled(begun, until_s)
 
     async def of_key(self, user: str, key: str, digest: str) -> SeenRequest | None:
         """Return the earlier request with `key`, on any replica; raises `KeyReused`."""
-        service = self._service
-        known = await self._records.of_key(user, key)
+        service = self.service
+        known = await self.records.of_key(user, key)
         if known is None and service.coordinator.table.working_on(user, key) is not None:
             await service.settle()
-            known = await self._records.of_key(user, key)
+            known = await self.records.of_key(user, key)
         if known is None:
             return None
         if not known.record.is_asked_by(digest):
@@ -373,7 +365,7 @@ class RequestCommands:
 
     async def settled(self, seen: SeenRequest, until_s: float) -> calls.RequestView:
         """The request once it is decided, or at `until_s`; perhaps no replica works on it, or another one."""
-        service, record = self._service, seen.record
+        service, record = self.service, seen.record
         if record.public_state == "open" and asyncio.get_running_loop().time() < until_s:
             with service.tickets.new() as ticket:
                 joined = service.coordinator.calls.join(record.rid, ticket.number)
@@ -384,8 +376,8 @@ class RequestCommands:
                         return view
             if not joined:
                 seen = await self._polled(seen, until_s, attrgetter("is_told"))
-            seen = await self._records.again(record) or seen
-        return self._records.view(self._records.standing(seen))
+            seen = await self.records.again(record) or seen
+        return self.records.view(self.records.standing(seen))
 
     async def confirmed(self, seen: SeenRequest, until_s: float) -> SeenRequest:
         """The request once all its sites have sent Done: only then can it be replaced."""
@@ -404,12 +396,12 @@ class RequestCommands:
         while not enough(seen.record) and (left_s := until_s - loop.time()) > 0:
             await asyncio.sleep(min(step_s, left_s))
             step_s = min(step_s * 2, POLL_S_MAX)
-            seen = await self._records.again(seen.record) or seen
+            seen = await self.records.again(seen.record) or seen
         return seen
 
     async def _finished(self, record: Record, until_s: float, finish: Finish) -> calls.RequestView:
         """The answer to `finish`, or the request as it is at `until_s`."""
-        service = self._service
+        service = self.service
         with service.tickets.new() as ticket:
             service.runner.asked(
                 lambda this: finish(this.calls, record, ticket.number, service.moment())
@@ -418,10 +410,10 @@ class RequestCommands:
         if view is not None:
             return view
         await service.settle()
-        now = await self._records.again(record)
+        now = await self.records.again(record)
         if now is None:
             raise NotFound("no such request, or not yours", where="id")
-        return self._records.view(now)
+        return self.records.view(now)
 
 
 def _by_participant(

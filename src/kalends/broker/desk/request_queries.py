@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
@@ -43,30 +44,24 @@ class SeenRequest(NamedTuple):
     among: WholeReservation
 
 
+@dataclass(frozen=True, eq=False)
 class Records:
     """Reads only; users see their requests, and what is shared with them; ``audit`` and ``admin`` see all.
 
     `parts_of` gives the parts of a job in step; `shared` is asked for requests of others alone.
     """
 
-    def __init__(
-        self,
-        service: BrokerService,
-        clock: Clock,
-        parts_of: Callable[[Record], tuple[StepPart, ...]],
-        shared: Shared,
-    ) -> None:
-        self._service = service
-        self._clock = clock
-        self._parts_of = parts_of
-        self._shared = shared
+    service: BrokerService
+    clock: Clock
+    parts_of: Callable[[Record], tuple[StepPart, ...]]
+    shared: Shared
 
     async def of(self, caller: Caller, request_id: str) -> SeenRequest:
         """The record that stands for `request_id`; raises `NotFound` for one that is not visible.
 
         Raises `Unavailable` in its place while the register may have forgotten it.
         """
-        doubt = self._service.replica.doubt()
+        doubt = self.service.replica.doubt()
         found = await self._reservation(request_id)
         if found is not None:
             found = await self._visible(caller, found)
@@ -83,13 +78,13 @@ class Records:
 
     async def _visible(self, caller: Caller, found: WholeReservation) -> WholeReservation | None:
         """Return what the caller may see of `found`: all, or what was of the caller, or nothing."""
-        if may_see(caller, found.current.user) or await self._shared(caller, found):
+        if may_see(caller, found.current.user) or await self.shared(caller, found):
             return found
         return was_of(caller.principal.user, found)
 
     async def may_change(self, caller: Caller, seen: SeenRequest) -> bool:
         """Whether the user of a request lets the caller change it."""
-        return await self._shared(caller, seen.among) == "change"
+        return await self.shared(caller, seen.among) == "change"
 
     async def to_end(self, caller: Caller, request_id: str) -> SeenRequest:
         """Return the request as `of` does, for who may decide what becomes of it; raises `NotAllowed` too."""
@@ -109,7 +104,7 @@ class Records:
 
     async def of_key(self, user: str, key: str) -> SeenRequest | None:
         """The request that `user` made with this key, on any replica."""
-        found = await self._service.replica.read(lambda store: store.by_key(user, key))
+        found = await self.service.replica.read(lambda store: store.by_key(user, key))
         row = found.of_key(user, key) if found is not None else None
         if found is None or row is None:
             return None
@@ -123,7 +118,7 @@ class Records:
         return SeenRequest(readable(row), was_of(record.user, found) or found)
 
     async def _reservation(self, rid: str) -> WholeReservation | None:
-        return await self._service.replica.read(lambda store: store.reservation(rid))
+        return await self.service.replica.read(lambda store: store.reservation(rid))
 
     def standing(self, seen: SeenRequest) -> SeenRequest:
         """`seen`, or what has replaced it."""
@@ -139,18 +134,16 @@ class Records:
     def view(self, seen: SeenRequest) -> calls.RequestView:
         """A view of the request, with the news of its sites and with a change that is under way."""
         record = seen.record
-        case = self._service.cases.get(record.rid)
+        case = self.service.cases.get(record.rid)
         confirmed = None
         if case is not None and case.phase == "telling" and record.state == "commit":
             confirmed = frozenset(site for site, part in case.parts.items() if part.done)
         view = view_of(record, confirmed=confirmed, changing=seen.among.changing)
         if record.job.machines:
-            view = structs.replace(view, parts=self._parts_of(record))
+            view = structs.replace(view, parts=self.parts_of(record))
         if case is None or record.state != "open":
             return view
-        waiting = self._service.coordinator.negotiation.waiting_of(
-            record.rid, self._service.moment()
-        )
+        waiting = self.service.coordinator.negotiation.waiting_of(record.rid, self.service.moment())
         return structs.replace(view, waiting=waiting)
 
     async def show(self, caller: Caller, body: calls.ById) -> calls.RequestView:
@@ -158,9 +151,9 @@ class Records:
 
     async def ids(self, caller: Caller, body: calls.FindIds) -> calls.Ids:
         """The ids that may be meant; raises `Unavailable` for none if the register may have forgotten one."""
-        doubt = self._service.replica.doubt()
+        doubt = self.service.replica.doubt()
         user = caller.principal.user
-        found = await self._service.replica.read(
+        found = await self.service.replica.read(
             lambda store: store.ids(user, body.part, LISTING_MAX)
         )
         if not found and doubt is not None:
@@ -190,7 +183,7 @@ class Records:
         )
 
     async def by_key(self, caller: Caller, body: calls.ByKey) -> calls.RequestView:
-        doubt = self._service.replica.doubt()
+        doubt = self.service.replica.doubt()
         seen = await self.of_key(caller.principal.user, body.key)
         if seen is None:
             if doubt is not None:
@@ -204,12 +197,12 @@ class Records:
 
     async def list(self, caller: Caller, body: calls.ListRequests) -> calls.Requests:
         if body.everyone:
-            caller.require("audit", self._clock.wall_s())
+            caller.require("audit", self.clock.wall_s())
         user = "" if body.everyone else caller.principal.user
         views: list[calls.RequestView] = []
         before, more = body.before, True
         while more and len(views) < body.count:
-            page = await self._service.replica.read(
+            page = await self.service.replica.read(
                 lambda store, before=before: store.listed(user, before, body.state, body.count)  # type: ignore[misc]
             )
             found = [was_of(user, each) or each for each in page] if user else page
@@ -235,8 +228,8 @@ class Records:
         differences: tuple[str, ...] = ()
         unreached: tuple[str, ...] = ()
         if not body.after:
-            differences, unreached = await self._service.comparisons.differences(COMPARE_S_MAX)
-        page = await self._service.replica.read(lambda store: store.page(body.after, AUDIT_PAGE))
+            differences, unreached = await self.service.comparisons.differences(COMPARE_S_MAX)
+        page = await self.service.replica.read(lambda store: store.page(body.after, AUDIT_PAGE))
         return calls.Audited(
             records=tuple(
                 calls.AuditRecord(
@@ -248,11 +241,11 @@ class Records:
                 for row in page
             ),
             problems=(
-                *self._service.alarms.problems,
+                *self.service.alarms.problems,
                 *differences,
                 *(f"{row.rid}: {row.reason}" for row in page if isinstance(row, Unreadable)),
             ),
-            settled=self._service.alarms.settled,
+            settled=self.service.alarms.settled,
             unreached=unreached,
             more=len(page) == AUDIT_PAGE,
         )

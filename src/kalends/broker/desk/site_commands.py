@@ -35,8 +35,13 @@ class SiteCommands:
 
     async def list(self, caller: Caller, body: calls.ListBrokerSites) -> calls.BrokerSites:
         listed = await self._listed()
-        configured = (self._configured(site) for site in self._roster.configured.values())
-        named = [self._view(site) for site in listed if not self._is_configured(site)]
+        known = self._roster.configured
+        configured = (self._configured(site) for site in known.values())
+        named = [
+            self._view(site)
+            for site in listed
+            if site.name not in known or site.state == "announced"
+        ]
         return calls.BrokerSites(sites=(*configured, *named))
 
     async def announce(self, caller: Caller, body: calls.AnnounceSite) -> calls.BrokerSiteView:
@@ -178,9 +183,6 @@ class SiteCommands:
 
     def _now_s(self) -> int:
         return self._service.moment().wall_s
-
-    def _is_configured(self, site: ListedSite) -> bool:
-        return site.name in self._roster.configured and site.state != "announced"
 
     async def _listed(self) -> tuple[ListedSite, ...]:
         return tuple(await self._service.replica.read(lambda store: store.listed_sites()))

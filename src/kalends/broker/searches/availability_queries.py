@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NoReturn
 
 import msgspec
@@ -45,6 +46,7 @@ async def _as_they_are(ids: Collection[str]) -> Mapping[str, str]:
 SILENT = "the site did not answer in time"
 
 
+@dataclass(frozen=True, eq=False)
 class AvailabilityQueries:
     """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
 
@@ -54,40 +56,28 @@ class AvailabilityQueries:
     finds the reservation of a change.
     """
 
-    def __init__(
-        self,
-        directory: Directory,
-        site_queries: SiteQueries,
-        clock: Clock,
-        searches: Searches,
-        polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
-        experience: Callable[[], Experience] = Experience,
-        tally: Callable[[], BidTally] = BidTally,
-        learned: Callable[[], LearnedRuns] = LearnedRuns,
-        reservations: Reservations = _as_they_are,
-    ) -> None:
-        self._polls = polls
-        self._directory = directory
-        self._site_queries = site_queries
-        self._clock = clock
-        self._searches = searches
-        self._experience = experience
-        self._tally = tally
-        self._learned = learned
-        self._reservations = reservations
+    directory: Directory
+    site_queries: SiteQueries
+    clock: Clock
+    searches: Searches
+    polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: ()
+    experience: Callable[[], Experience] = Experience
+    tally: Callable[[], BidTally] = BidTally
+    learned: Callable[[], LearnedRuns] = LearnedRuns
+    reservations: Reservations = _as_they_are
 
     async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
         """Return the resources that the caller may see at the sites that answer, and every site's state."""
-        now_s = self._clock.wall_s()
-        infos = dict(self._directory.resources)
+        now_s = self.clock.wall_s()
+        infos = dict(self.directory.resources)
         wants: dict[str, tuple[Want, ...]] = {}
         for name, info in sorted(infos.items()):
             site = split_resource(name)[0]
-            if self._directory.is_up(site):
+            if self.directory.is_up(site):
                 start = align_up(now_s, info.grain_s)
                 want = Want(name, start, start + info.grain_s, 1)
                 wants[site] = (*wants.get(site, ()), want)
-        seen = await self._site_queries.ask(caller.principal, wants, patience_s=GLANCE_S_MAX)
+        seen = await self.site_queries.ask(caller.principal, wants, patience_s=GLANCE_S_MAX)
         visible = [
             infos[view.resource]
             for views in seen.values()
@@ -99,17 +89,17 @@ class AvailabilityQueries:
         return calls.Resources(
             resources=tuple(sorted(visible, key=lambda info: info.name)),
             sites=tuple(
-                self._status(site, site in silent, caller) for site in self._directory.sites
+                self._status(site, site in silent, caller) for site in self.directory.sites
             ),
         )
 
     def _status(self, site: str, silent: bool, caller: Caller) -> calls.SiteStatus:
-        entry = self._directory.sites[site]
+        entry = self.directory.sites[site]
         up = entry.up and not silent
         detail = SILENT if entry.up and silent else entry.detail
-        now = Moment(int(self._clock.monotonic_s() * 1_000), self._clock.wall_s() * 1_000)
-        seen = self._experience().seen(site, now)
-        learned = self._learned().learned(caller.principal.user, site)
+        now = Moment(int(self.clock.monotonic_s() * 1_000), self.clock.wall_s() * 1_000)
+        seen = self.experience().seen(site, now)
+        learned = self.learned().learned(caller.principal.user, site)
         return calls.SiteStatus(
             site=site,
             url=entry.url,
@@ -127,9 +117,9 @@ class AvailabilityQueries:
 
     def bidders(self, caller: Caller, body: calls.ListBidders) -> calls.Bidders:
         """Return how every site of the broker has answered."""
-        now_s, tally = self._clock.wall_s(), self._tally()
+        now_s, tally = self.clock.wall_s(), self.tally()
         views = []
-        for site in self._directory.sites:
+        for site in self.directory.sites:
             counts = tally.of(site)
             views.append(
                 calls.BidderView(
@@ -151,12 +141,12 @@ class AvailabilityQueries:
             )
         site = self._site_of(body.resource)
         want = Want(body.resource, body.start, body.end, 1)
-        seen = await self._site_queries.ask(caller.principal, {site: (want,)}, detail=True)
+        seen = await self.site_queries.ask(caller.principal, {site: (want,)}, detail=True)
         if site not in seen:
             _raise(site_down(site, SILENT))
         (view,) = seen[site]
         steps = seen.prices.steps(body.resource)
-        info = self._directory.resources.get(body.resource)
+        info = self.directory.resources.get(body.resource)
         if view.refusal is not None or info is None:
             _raise(view.refusal or unknown_resource(body.resource))
         return calls.CalendarView(
@@ -169,13 +159,13 @@ class AvailabilityQueries:
             as_of=view.as_of,
             rules=view.rules,
             prices=tuple(each for each in steps if each[0] < body.end and body.start < each[1]),
-            now=self._clock.wall_s(),
+            now=self.clock.wall_s(),
         )
 
     async def _under_first_ids(self, slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
         """Return `slots` with the ids that users know: sites know changes by ids of their own."""
         ids = {slot.reservation for slot in slots if slot.reservation}
-        first = await self._reservations(ids) if ids else {}
+        first = await self.reservations(ids) if ids else {}
         return tuple(
             msgspec.structs.replace(slot, reservation=first[slot.reservation])
             if slot.reservation in first
@@ -189,7 +179,7 @@ class AvailabilityQueries:
         What is not there must cost the same as what is hidden: else the time would tell them apart.
         """
         site = split_resource(resource)[0]
-        entry = self._directory.sites.get(site)
+        entry = self.directory.sites.get(site)
         if entry is None:
             _raise(unknown_resource(resource))
         if not entry.up:
@@ -205,7 +195,7 @@ class AvailabilityQueries:
         site, and `InvalidInput` for a request that can never be right.
         """
         body.request.check()
-        infos = self._directory.resources
+        infos = self.directory.resources
         request, _ = fixed_in_days(accompanied(body.request, infos), infos)
         if request.agent:
             raise InvalidInput(
@@ -213,15 +203,15 @@ class AvailabilityQueries:
                 where="request.agent",
                 remedy="leave the agent out, or hold with it to see what it chooses",
             )
-        queries = QueryPlan.of_request(request, self._directory, (), self._clock.wall_s())
-        seen = await self._site_queries.ask(
+        queries = QueryPlan.of_request(request, self.directory, (), self.clock.wall_s())
+        seen = await self.site_queries.ask(
             caller.principal, queries.by_site, detail=body.explain,
             length_s=shortest_stage_s(request), needs=queries.needs,
         )  # fmt: skip
         user = caller.principal.user
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
-        found = await self._searches.answer(
+        found = await self.searches.answer(
             user, BestStarts(request=request, free=free, prices=seen.prices, count=body.count)
         )
         told = calls.Found(
@@ -246,7 +236,7 @@ class AvailabilityQueries:
     ) -> calls.Found:
         """Return `told` with the price of each start, and what stands in the way of a better one."""
         wants = [want for of_site in queries.by_site.values() for want in of_site]
-        seen = await self._site_queries.ask(
+        seen = await self.site_queries.ask(
             caller.principal, queries.by_site, counting="none", length_s=shortest_stage_s(request)
         )
         explanation = Explanation(
@@ -265,7 +255,7 @@ class AvailabilityQueries:
             allowed={view.resource: view.steps for of_site in seen.values() for view in of_site},
             slots={view.resource: view.slots for view in views},
         )
-        explained = await self._searches.answer(caller.principal.user, explanation)
+        explained = await self.searches.answer(caller.principal.user, explanation)
         moves = explained.moves
         shown = {
             view.resource
@@ -283,7 +273,7 @@ class AvailabilityQueries:
             if moves
             else (),
             fewest=moves is None or moves.exact,
-            polls=self._polls(request, hidden),
+            polls=self.polls(request, hidden),
         )
 
     async def _refusals(
@@ -301,7 +291,7 @@ class AvailabilityQueries:
         )
         named = {term.resource for each in request.alternatives for term in each.terms}
         barred = barred_needs([view for views in seen.values() for view in views], queries.needs)
-        told = await self._searches.answer(
+        told = await self.searches.answer(
             user,
             WhyNone(
                 request=request, free=free, prices=seen.prices, refusals=refusals,

@@ -7,6 +7,7 @@ participant in it from the beginning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from msgspec import structs
 
@@ -55,20 +56,14 @@ class Deputies:
         )
 
 
+@dataclass(frozen=True, eq=False)
 class NamedBookings:
     """The call of deputies."""
 
-    def __init__(
-        self,
-        service: BrokerService,
-        records: Records,
-        commands: RequestCommands,
-        deputies: Deputies,
-    ) -> None:
-        self._service = service
-        self._records = records
-        self._commands = commands
-        self._deputies = deputies
+    service: BrokerService
+    records: Records
+    commands: RequestCommands
+    deputies: Deputies
 
     async def book(self, caller: Caller, body: BookFor) -> calls.RequestView:
         """Return the request of the user, which the caller may look at and change until the user ends that.
@@ -76,18 +71,18 @@ class NamedBookings:
         Raises `NotFound` for a repeated call after that. The share is stored before the request, so that no
         crash leaves the deputy without it.
         """
-        deputy, service = caller.principal.user, self._service
-        holder = self._deputies.holder(caller.principal, body.user)
+        deputy, service = caller.principal.user, self.service
+        holder = self.deputies.holder(caller.principal, body.user)
         _check_slots_alone(body)
         key, rid = f"for:{digest_of(deputy, body.key)}", ""
-        known = await self._records.of_key(holder.user, key)
+        known = await self.records.of_key(holder.user, key)
         if known is not None:
-            await self._records.of(caller, known.record.reservation)
+            await self.records.of(caller, known.record.reservation)
         else:
             rid = service.coordinator.calls.new_rid(service.moment())
             share = ShareRow(rid, f"user:{deputy}", "change", holder.user, service.moment().wall_s)
             await service.runner.stored((KeepShare(share, PARTIES_MAX),))
-        return await self._commands.book(
+        return await self.commands.book(
             structs.replace(caller, principal=holder), structs.replace(body, key=key), deputy, rid
         )
 

@@ -6,6 +6,7 @@ as a booking of theirs, all sites agree or none, and the write that commits it n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from msgspec import structs
@@ -48,18 +49,12 @@ END_MS: Final = 5_000
 _DAY_S: Final = 86_400
 
 
+@dataclass(frozen=True, eq=False)
 class ShareCommands:
-    def __init__(
-        self,
-        service: BrokerService,
-        records: Records,
-        commands: RequestCommands,
-        shared: SharedRequests,
-    ) -> None:
-        self._service = service
-        self._records = records
-        self._commands = commands
-        self._shared = shared
+    service: BrokerService
+    records: Records
+    commands: RequestCommands
+    shared: SharedRequests
 
     async def share(self, caller: Caller, body: ShareWith) -> calls.RequestView:
         seen = await self.of_user(caller, body.id)
@@ -75,18 +70,16 @@ class ShareCommands:
             )
         may: Literal["look", "change"] = "change" if body.may_change else "look"
         await self.keep(
-            ShareRow(
-                record.reservation, body.party, may, record.user, self._service.moment().wall_s
-            )
+            ShareRow(record.reservation, body.party, may, record.user, self.service.moment().wall_s)
         )
         return await self._view(caller, seen)
 
     async def unshare(self, caller: Caller, body: Unshare) -> calls.RequestView:
-        seen = await self._records.of(caller, body.id)
-        view = self._records.view(seen)
+        seen = await self.records.of(caller, body.id)
+        view = self.records.view(seen)
         if body.party != f"user:{caller.principal.user}":
             await self._check_holder(seen, caller)
-        (gone,) = await self._service.runner.stored((ForgetShare(view.id, body.party),))
+        (gone,) = await self.service.runner.stored((ForgetShare(view.id, body.party),))
         if not gone:
             raise NotFound(
                 f"the request is not shared with {body.party}",
@@ -99,7 +92,7 @@ class ShareCommands:
     async def give(self, caller: Caller, body: OfferTo) -> calls.RequestView:
         """Offer it; the offer ends when the first slot begins, at the latest."""
         seen = await self.of_user(caller, body.id)
-        record, now_s = seen.record, self._service.moment().wall_s
+        record, now_s = seen.record, self.service.moment().wall_s
         _check_can_be_given(record, now_s)
         if body.to == record.user:
             raise InvalidInput(
@@ -107,7 +100,7 @@ class ShareCommands:
             )
         until = min(now_s + body.days * _DAY_S, min(want.start for want in record.wants))
         party = f"heir:{body.to}"
-        shares = await self._shared.shares((record.reservation,))
+        shares = await self.shared.shares((record.reservation,))
         again = any(each.party == party and stands(each, now_s) for each in shares)
         await self.keep(ShareRow(record.reservation, party, "take", record.user, now_s, until))
         await self._end_acceptance(caller, seen, but=body.to)
@@ -121,14 +114,14 @@ class ShareCommands:
         user = caller.principal.user
 
         async def asked() -> NewRequest:
-            seen = await self._commands.confirmed(await self._records.of(caller, body.id), until_s)
-            old, now_s = seen.record, self._service.moment().wall_s
+            seen = await self.commands.confirmed(await self.records.of(caller, body.id), until_s)
+            old, now_s = seen.record, self.service.moment().wall_s
             await self._check_offered(old, user, now_s)
             _check_can_be_given(old, now_s)
-            if (change := self._records.change_of(seen)) is not None:
-                raise under_way(self._records.view(change))
-            check_known(old.wants, self._service.directory.sites)
-            check_change(old.wants, (), self._service.directory.leaving())
+            if (change := self.records.change_of(seen)) is not None:
+                raise under_way(self.records.view(change))
+            check_known(old.wants, self.service.directory.sites)
+            check_change(old.wants, (), self.service.directory.leaving())
             nothing = calls.Change(id=old.reservation, key=body.key)
             request = changed_request(old, old.wants, nothing)
             # What its user may spend, and from whose credit, is not for the new one.
@@ -142,22 +135,22 @@ class ShareCommands:
             return NewRequest(spec, replaces=old)
 
         digest = digest_of("accept", body.id)
-        view = await self._commands.decided(caller, body.key, digest, until_s, asked)
+        view = await self.commands.decided(caller, body.key, digest, until_s, asked)
         if view.state == "failed" and view.problem is not None:
             raise error_from_problem(view.problem)
         return view
 
     async def decline(self, caller: Caller, body: Decline) -> calls.RequestView:
         """End an offer: by whom it was made to, or who has made it."""
-        seen = await self._records.of(caller, body.id)
-        record, now_s = seen.record, self._service.moment().wall_s
-        shares = await self._shared.shares((record.reservation,))
+        seen = await self.records.of(caller, body.id)
+        record, now_s = seen.record, self.service.moment().wall_s
+        shares = await self.shared.shares((record.reservation,))
         user = caller.principal.user
         offer = next((each for each in shares if each.may == "take" and stands(each, now_s)), None)
         if offer is None or user not in (offer.user, offer.party.partition(":")[2]):
             raise _not_offered(record.reservation)
-        view = self._records.view(seen)
-        (gone,) = await self._service.runner.stored((ForgetShare(offer.reservation, offer.party),))
+        view = self.records.view(seen)
+        (gone,) = await self.service.runner.stored((ForgetShare(offer.reservation, offer.party),))
         if not gone:
             raise _not_offered(record.reservation)
         await self._end_acceptance(caller, seen)
@@ -167,7 +160,7 @@ class ShareCommands:
 
     async def of_user(self, caller: Caller, id: str) -> SeenRequest:
         """Return a request of the caller; raises `NotFound` and `NotAllowed`."""
-        seen = await self._records.of(caller, id)
+        seen = await self.records.of(caller, id)
         await self._check_holder(seen, caller)
         return seen
 
@@ -181,14 +174,12 @@ class ShareCommands:
                 remedy="ask its user",
                 request_id=record.reservation,
             )
-        whole = await self._service.replica.read(
-            lambda store: store.reservation(record.reservation)
-        )
+        whole = await self.service.replica.read(lambda store: store.reservation(record.reservation))
         if whole is None or whole.current.user != record.user:
             raise _not_yours(record.reservation)
 
     async def keep(self, share: ShareRow) -> None:
-        (kept,) = await self._service.runner.stored((KeepShare(share, PARTIES_MAX),))
+        (kept,) = await self.service.runner.stored((KeepShare(share, PARTIES_MAX),))
         if kept == -1:
             raise _not_yours(share.reservation)
         if not kept:
@@ -200,30 +191,30 @@ class ShareCommands:
 
     async def _end_acceptance(self, caller: Caller, seen: SeenRequest, but: str = "") -> None:
         """Give up what waits for owners by an offer that has ended: it is in the way of other changes."""
-        change = self._records.change_of(seen)
+        change = self.records.change_of(seen)
         if change is not None and change.record.spec.heir_of and change.record.user != but:
-            await self._commands.give_up(caller, change.record, deadline_s(END_MS))
+            await self.commands.give_up(caller, change.record, deadline_s(END_MS))
 
     async def _check_offered(self, record: Record, user: str, now_s: int) -> None:
-        for each in await self._shared.shares((record.reservation,)):
+        for each in await self.shared.shares((record.reservation,)):
             if each.party == f"heir:{user}" and stands(each, now_s):
                 return
         raise _not_offered(record.reservation)
 
     async def _view(self, caller: Caller, seen: SeenRequest) -> calls.RequestView:
-        view = self._records.view(seen)
-        return self._shared.marked(view, await self._shared.shares((view.id,)), caller.principal)
+        view = self.records.view(seen)
+        return self.shared.marked(view, await self.shared.shares((view.id,)), caller.principal)
 
     async def _tell(
         self, record: Record, user: str, occasion: Occasion, by: str, until: int = 0
     ) -> None:
         """Send a notice about the offer; each call makes a new one."""
-        now_s = self._service.moment().wall_s
+        now_s = self.service.moment().wall_s
         notice = RequestNotice(
             id=f"{record.rid}-{occasion}-{user}-{now_s}", user=user, occasion=occasion, at_s=now_s, by=by,
             request=record.reservation, asked=record.spec.text, slots=record.wants, until=until,
         )  # fmt: skip
-        await self._service.runner.stored((PostNotice(notice),))
+        await self.service.runner.stored((PostNotice(notice),))
 
 
 def _check_can_be_given(record: Record, now_s: int) -> None:

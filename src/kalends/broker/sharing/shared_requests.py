@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
@@ -60,20 +61,20 @@ class SharedRequests:
         return view if sharing is None else structs.replace(view, sharing=sharing)
 
 
+@dataclass(frozen=True, eq=False)
 class SharedListings:
     """``show``, ``list`` and ``ids``, with the requests that others share with the caller."""
 
-    def __init__(self, service: BrokerService, records: Records, shared: SharedRequests) -> None:
-        self._service = service
-        self._records = records
-        self._shared = shared
+    service: BrokerService
+    records: Records
+    shared: SharedRequests
 
     async def show(self, caller: Caller, body: calls.ById) -> calls.RequestView:
-        view = await self._records.show(caller, body)
-        return self._shared.marked(view, await self._shared.shares((view.id,)), caller.principal)
+        view = await self.records.show(caller, body)
+        return self.shared.marked(view, await self.shared.shares((view.id,)), caller.principal)
 
     async def list(self, caller: Caller, body: calls.ListRequests) -> calls.Requests:
-        found = await self._records.list(caller, body)
+        found = await self.records.list(caller, body)
         if body.everyone:
             return found
         own = {view.id: view for view in found.requests}
@@ -83,10 +84,10 @@ class SharedListings:
             else:
                 own.pop(view.id, None)
         views = [own[id] for id in sorted(own, reverse=True)[: body.count]]
-        shares = await self._shared.shares(tuple(own))
+        shares = await self.shared.shares(tuple(own))
         return calls.Requests(
             requests=tuple(
-                self._shared.marked(
+                self.shared.marked(
                     view, [each for each in shares if each.reservation == view.id], caller.principal
                 )
                 for view in views
@@ -94,7 +95,7 @@ class SharedListings:
         )
 
     async def ids(self, caller: Caller, body: calls.FindIds) -> calls.Ids:
-        found = await self._records.ids(caller, body)
+        found = await self.records.ids(caller, body)
         page, _ = await self._page(caller, "", LISTING_MAX)
         among = {id for id in page if is_part(body.part, id)}
         ids = sorted({*found.ids, *among}, reverse=True)
@@ -120,13 +121,13 @@ class SharedListings:
 
     async def _page(self, caller: Caller, before: str, count: int) -> tuple[Sequence[str], str]:
         """Return the newest that are shared with the caller, and the id before which there may be more."""
-        now_s, parties = self._service.moment().wall_s, parties_of(caller.principal)
-        found = await self._service.replica.read(
+        now_s, parties = self.service.moment().wall_s, parties_of(caller.principal)
+        found = await self.service.replica.read(
             lambda store: store.shares_with(parties, before, count)
         )
         shares: dict[str, list[ShareRow]] = {each.reservation: [] for each in found}
         # A page may end between the shares of one reservation.
-        for each in await self._shared.shares(tuple(shares)):
+        for each in await self.shared.shares(tuple(shares)):
             shares[each.reservation].append(each)
         held = f"holder:{caller.principal.user}"
         lasting = [
@@ -137,7 +138,7 @@ class SharedListings:
         return lasting, found[-1].reservation if len(found) == count else ""
 
     async def _view(self, reservation: str) -> calls.RequestView | None:
-        whole = await self._service.replica.read(lambda store: store.reservation(reservation))
+        whole = await self.service.replica.read(lambda store: store.reservation(reservation))
         if whole is None or not isinstance(whole.current, Record):
             return None
-        return structs.replace(self._records.view(SeenRequest(whole.current, whole)), notes=())
+        return structs.replace(self.records.view(SeenRequest(whole.current, whole)), notes=())

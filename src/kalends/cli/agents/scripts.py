@@ -219,17 +219,16 @@ def replay(settings: Settings, run: str, site: str | None, save: Path | None) ->
     """
     with agent_parts():
         from kalends.client.trials import trial_run
-    record = _fetched(settings, run, site) if site else _read(Path(run))
+    if site:
+        with site_client(settings, site) as client:
+            record = client.agent_run(run).record
+    else:
+        record = _read(Path(run))
     if save is not None:
         _keep(save, record)
     replayed = asyncio.run(trial_run.replay(record))
     output.answer(settings, "replayed", replayed, lambda: _lines(replayed))
     return 0 if replayed.same else EXIT_DIFFERS
-
-
-def _fetched(settings: Settings, number: str, site: str) -> bytes:
-    with site_client(settings, site) as client:
-        return client.agent_run(number).record
 
 
 def _read(path: Path) -> bytes:

@@ -64,7 +64,6 @@ class Bar:
     def __init__(self, total: int = 1) -> None:
         self._total = total
         self._done = 0
-        self._jobs = 0
         self._name = ""
         self._shown: Progress | None = None
         self._task: TaskID | None = None

@@ -33,7 +33,7 @@ def checkin(settings: Settings, id: str, site: str) -> None:
         sites = [site] if site else [""]
         if not (at_site or site):
             view = client.show(id)
-            id, sites = view.id, list(dict.fromkeys(_site(e.resource) for e in view.claims))
+            id, sites = view.id, list({split_resource(e.resource)[0]: None for e in view.claims})
     if not sites:
         raise NotFound("the reservation has no slots", where="ID", remedy="kalends show shows it")
     came = []
@@ -42,10 +42,6 @@ def checkin(settings: Settings, id: str, site: str) -> None:
             came.append(there.check_in(id))
     zone = settings.time_zone()
     output.answer(settings, "check_ins", came, lambda: [_line(each, zone) for each in came])
-
-
-def _site(resource: str) -> str:
-    return split_resource(resource)[0]
 
 
 def _line(done: CheckedIn, zone: ZoneInfo) -> str:

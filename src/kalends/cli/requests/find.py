@@ -215,7 +215,8 @@ def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str
     if any(candidate.weight for candidate in shown):
         columns.append(("WEIGHT", [f"{candidate.weight:g}" for candidate in shown]))
     if any(price.idle_unit_s for price in prices):
-        columns.append(("IDLE", [_idle(price) for price in prices]))
+        idle_s = [price.idle_unit_s for price in prices]
+        columns.append(("IDLE", [format_duration(each) if each > 0 else "-" for each in idle_s]))
     if any(price.delays for price in prices):
         columns.append(("DELAYS", [price.delays or "-" for price in prices]))
     if any(price.delayed_jobs for price in prices):
@@ -283,10 +284,6 @@ def _jobs_delayed(price: Price) -> str:
     if not price.delayed_jobs:
         return "-"
     return f"{price.delayed_jobs}, by up to {format_duration(price.longest_delay_s)}"
-
-
-def _idle(price: Price) -> str:
-    return format_duration(price.idle_unit_s) if price.idle_unit_s > 0 else "-"
 
 
 def _on(claims: Iterable[ClaimView]) -> str:

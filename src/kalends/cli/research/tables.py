@@ -45,7 +45,8 @@ def metric_lines(results: Sequence[SimulationResult], conditions: str = "") -> I
     first = results[0]
     also = f" ({conditions})" if conditions else ""
     yield f"{_jobs(first.jobs)} on {_nodes(first.nodes)}{also}; times in seconds"
-    shown = [heading for heading in COLUMNS if heading != "CHANGES" or _resized(results)]
+    resized = any(result.reconfigurations for result in results)
+    shown = [heading for heading in COLUMNS if heading != "CHANGES" or resized]
     columns = [_column(heading, results) for heading in shown]
     headings = [column[0] for column in columns]
     body = [
@@ -55,10 +56,6 @@ def metric_lines(results: Sequence[SimulationResult], conditions: str = "") -> I
     yield from rows(("POLICY", *headings), body, right=headings)
     for result in results:
         yield from _predictions(result.policy, result.predictions)
-
-
-def _resized(results: Sequence[SimulationResult]) -> bool:
-    return any(result.reconfigurations for result in results)
 
 
 def _column(heading: str, results: Sequence[SimulationResult]) -> list[str]:

@@ -189,7 +189,8 @@ class _Import:
         """Return whether there is room that earlier rows leave, and count the row if so."""
         claims = tuple(claims)
         for claim in claims:
-            before = [each for each in self._taken[claim.resource] if _meet(each, claim)]
+            taken = self._taken[claim.resource]
+            before = [each for each in taken if each.start < claim.end and claim.start < each.end]
             if before:
                 view = await client.calendar(claim.resource, start=claim.start, end=claim.end)
                 if not _has_room(view, before, claim):
@@ -233,10 +234,6 @@ def _there(asked: ImportedRow, view: RequestView, text: str) -> ImportedRow:
     if view.state == "reserved" and view.text != text:
         detail = f"it is of {view.text}"
     return replace(asked, state="there", id=view.id, detail=detail)
-
-
-def _meet(one: ClaimView, other: ClaimView) -> bool:
-    return one.start < other.end and other.start < one.end
 
 
 def _has_room(view: CalendarView, taken: Iterable[ClaimView], claim: ClaimView) -> bool:

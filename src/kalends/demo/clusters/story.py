@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -196,8 +195,9 @@ async def _outputs(centres: Centres, booked: RequestView, tell: Tell) -> dict[st
 async def _written(centres: Centres, machine: str, number: int) -> tuple[str, str]:
     """Return what a job has written when it has ended well; raises `Unavailable` if it does not."""
     said = b""
+    there = centres.facility.at_site(split_resource(machine)[0])
     try:
-        async with _site(centres, machine) as site, asyncio.timeout(STEP_S_MAX):
+        async with there as site, asyncio.timeout(STEP_S_MAX):
             async for piece in site.follow_output(machine, number):
                 said += piece
             job = await until(
@@ -210,10 +210,6 @@ async def _written(centres: Centres, machine: str, number: int) -> tuple[str, st
             f"the program ended by {job.end} {job.status}: {job.detail}", where=machine
         )
     return machine, said.decode()
-
-
-def _site(centres: Centres, machine: str) -> AbstractAsyncContextManager[Client]:
-    return centres.facility.at_site(split_resource(machine)[0])
 
 
 async def _said(centres: Centres, name: str, *words: str) -> str:

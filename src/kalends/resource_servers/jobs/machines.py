@@ -203,7 +203,7 @@ class SiteMachines:
                 service.step(name, forgotten.tell)
         service.begin(self.hosts.first_steps(self._forgotten))
         places = PlaceDesk(engine, jobs, service, self, self._alarmed, self._runners)
-        steps = StepDesk(engine, jobs.part_reports, service, self, self.history)
+        steps = StepDesk(engine, jobs.part_reports, service, self.check_part, self.history)
         self.hooks.desks = (places, steps)
         places.begin()
         steps.begin()

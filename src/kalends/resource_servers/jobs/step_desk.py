@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from kalends.batch.journal.contract import JobHistory, JobOver
 from kalends.batch.queue.facts import JobEnding, NodeClaim
@@ -37,27 +37,23 @@ from kalends.resource_servers.service import SiteEngine
 LOST: Final = "has failed"
 
 
-class PartChecks(Protocol):
-    """Interface of the site for a desk."""
-
-    def check_part(self, principal: Principal, job: JobRequest) -> None:
-        """Raise `KalendsError` for a job that cannot run on its machine, whatever the queue says."""
-
-
 class StepDesk:
-    """Brings the slots of jobs in step and the jobs of queues together; for one life of a site."""
+    """Brings the slots of jobs in step and the jobs of queues together; for one life of a site.
+
+    `check_part` raises `KalendsError` for a job that cannot run on its machine, whatever the queue says.
+    """
 
     def __init__(
         self,
         engine: SiteEngine,
         reports: PartReports,
         service: QueueService,
-        machines: PartChecks,
+        check_part: Callable[[Principal, JobRequest], None],
         history: JobHistory,
     ) -> None:
         self._engine, self._reports = engine, reports
         self._service = service
-        self._machines = machines
+        self._check_part = check_part
         self._history = history
         self._loop = asyncio.get_running_loop()
         self._look_ups: set[asyncio.Task[None]] = set()
@@ -81,7 +77,7 @@ class StepDesk:
         try:
             check_part(part)
             check_request(queue.flow, principal, part)
-            self._machines.check_part(principal, part)
+            self._check_part(principal, part)
         except KalendsError as error:
             return refusal_of(part.machine, error)
         taken = queue.flow.room.width(part)

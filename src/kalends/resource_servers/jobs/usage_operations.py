@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from kalends.batch.job_rights import whose
 from kalends.batch.operations import JobOperations
@@ -19,30 +20,24 @@ from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
 
 
+@dataclass(frozen=True, eq=False)
 class UsageOperations:
     """A resource has a queue of jobs, a batch system behind it, or both."""
 
-    def __init__(
-        self,
-        engine: Callable[[], SiteEngine],
-        backends: Mapping[str, ResourceBackend],
-        machines: SiteMachines,
-        jobs: JobOperations,
-    ) -> None:
-        self._engine = engine
-        self._backends = backends
-        self._machines = machines
-        self._jobs = jobs
+    engine: Callable[[], SiteEngine]
+    backends: Mapping[str, ResourceBackend]
+    machines: SiteMachines
+    jobs: JobOperations
 
     def handlers(self) -> dict[str, Handler]:
         return {"job_usage": self.usage, "slots": self.slots}
 
     async def usage(self, caller: Caller, body: c.ShowUsage) -> c.UsageView:
         if not self._is_backed(caller, body.machine):
-            return await self._jobs.usage(caller, body)
+            return await self.jobs.usage(caller, body)
         asked = (body.machine, whose(caller, everyone=body.everyone), body.start, body.end)
-        users = await self._machines.history.slot_users(*asked)
-        projects = await self._machines.history.slot_projects(*asked)
+        users = await self.machines.history.slot_users(*asked)
+        projects = await self.machines.history.slot_projects(*asked)
         system, until, problem = self._told(body.machine)
         in_slots = SlotsUsed(
             system=system,
@@ -53,8 +48,8 @@ class UsageOperations:
         )
         rows: tuple[c.UsageRow, ...] = ()
         reserved: tuple[c.ReservedRow, ...] = ()
-        if body.machine in self._machines.queues:
-            view = await self._jobs.usage(caller, body)
+        if body.machine in self.machines.queues:
+            view = await self.jobs.usage(caller, body)
             rows, reserved = view.rows, view.reserved
         return c.UsageView(
             machine=body.machine, start=body.start, end=body.end, rows=rows, reserved=reserved,
@@ -70,7 +65,7 @@ class UsageOperations:
             )
         user = whose(caller, everyone=body.everyone)
         after = SlotCursor(body.after_s, body.after_name)
-        found = await self._machines.history.slots(
+        found = await self.machines.history.slots(
             body.machine, user, body.start, body.end, after, body.count + 1
         )
         shown = found[: body.count]
@@ -88,17 +83,17 @@ class UsageOperations:
         )
 
     def _is_backed(self, caller: Caller, machine: str) -> bool:
-        if machine not in self._backends:
+        if machine not in self.backends:
             return False
-        calendar = self._engine().participant.book.calendars[machine]
+        calendar = self.engine().participant.book.calendars[machine]
         return calendar.visible_to(caller.principal) or "audit" in caller.scopes
 
     def _told(self, machine: str) -> tuple[str, int, str]:
-        backend = self._backends[machine]
+        backend = self.backends[machine]
         system = backend.system
         if backend.unit != "nodes":
             return system, 0, f"usage is known for whole nodes only, not for {backend.unit}"
-        imports = self._engine().participant.wing(Provisions).imports
+        imports = self.engine().participant.wing(Provisions).imports
         return system, imports.read_until(system), imports.problem(system)
 
 

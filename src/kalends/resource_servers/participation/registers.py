@@ -65,16 +65,13 @@ class RegisterStored(SiteFact, frozen=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(KnownRegister)
+
+decode_register: Final = msgspec.msgpack.Decoder(KnownRegister).decode
+"""The inverse of `stored_register`; raises `msgspec.DecodeError` for other bytes."""
 
 
 def stored_register(known: KnownRegister) -> RegisterStored:
     return RegisterStored(known.register, _ENCODER.encode(known))
-
-
-def decode_register(body: bytes) -> KnownRegister:
-    """The inverse of `stored_register`; raises `msgspec.DecodeError` for other bytes."""
-    return _DECODER.decode(body)
 
 
 class Registers:

@@ -348,7 +348,7 @@ class Guard(Wing, Protocol):
     """Others who have to grant what a site is about to promise.
 
     The vote waits for them: what it claims is `intended` until they have granted it. What they may have kept
-    takes room until they have given it back.
+    takes room until they have given it back. Without any, each answer is the one given here.
     """
 
     @property
@@ -357,21 +357,26 @@ class Guard(Wing, Protocol):
 
     def why_not(self, principal: Principal, resources: Iterable[str]) -> Refusal | None:
         """Return why this user can have nothing of one of `resources`, whatever is free; or None."""
+        return None
 
     def vote_ms(self) -> int:
         """Return for how long a vote may wait for its grants, at most."""
+        return 0
 
     def as_of(self, resource: str) -> int:
         """Return when it last saw who has `resource` (seconds UTC); 0 where it has nothing to grant."""
+        return 0
 
     def fragments(self, resource: str, since: int, until: int, length_s: int) -> Sequence[Step]:
         """Return when how many units are free, and would not be granted for `length_s`."""
+        return ()
 
     def intend(self, stake: Stake, now: Moment, then: Decided) -> Refusal | None:
         """Ask for everything that `stake` claims, and has booked; `then` hears how that ends.
 
         Returns why it cannot be asked for: then nothing is asked for, and `then` hears nothing.
         """
+        raise AssertionError(f"{stake.rid} needs no grant")
 
     def left(self, rid: str, claims: Iterable[Claim], *, heir: str = "") -> None:
         """Give back the grants of `claims` of `rid`, which are given up.
@@ -390,9 +395,10 @@ class Guard(Wing, Protocol):
 
     def resume(self, number: int, why: str, now: Moment) -> bool:
         """Go on with a grant that an earlier life could not keep; return False if there is none any more."""
+        return False
 
 
-class Unguarded:
+class Unguarded(Guard):
     """A site that promises on its own."""
 
     plugs: tuple[Plug, ...] = ()
@@ -401,53 +407,21 @@ class Unguarded:
     def __init__(self, base: object) -> None:
         """Make it of nothing."""
 
-    def why_not(self, principal: Principal, resources: Iterable[str]) -> Refusal | None:
-        return None
-
-    def vote_ms(self) -> int:
-        return 0
-
-    def as_of(self, resource: str) -> int:
-        return 0
-
-    def fragments(self, resource: str, since: int, until: int, length_s: int) -> Sequence[Step]:
-        return ()
-
-    def intend(self, stake: Stake, now: Moment, then: Decided) -> Refusal | None:
-        raise AssertionError(f"{stake.rid} needs no grant")
-
-    def left(self, rid: str, claims: Iterable[Claim], *, heir: str = "") -> None: ...
-
-    def locked(self, stake: Stake) -> None: ...
-
-    def take_over(
-        self, stake: Stake, others: Iterable[Claim], replaced: Iterable[Claim]
-    ) -> None: ...
-
-    def make_good(self, stake: Stake) -> None: ...
-
-    def resume(self, number: int, why: str, now: Moment) -> bool:
-        return False
-
 
 class Queues(Protocol):
-    """The questions that only the queues of machines can answer."""
+    """The questions that only the queues of machines can answer; these are the answers without any."""
 
     def has_job(self, rid: str) -> bool:
         """Whether a job of the request waits or runs here, however long after its time."""
-
-    def why_not_part(self, principal: Principal, part: JobRequest) -> Refusal | None:
-        """Return why a queue would not take a part of a job in step, or None."""
-
-
-class NoQueues:
-    """No machine of the site runs jobs."""
-
-    def has_job(self, rid: str) -> bool:
         return False
 
     def why_not_part(self, principal: Principal, part: JobRequest) -> Refusal | None:
+        """Return why a queue would not take a part of a job in step, or None."""
         return no_jobs_on(part.machine)
+
+
+class NoQueues(Queues):
+    """No machine of the site runs jobs."""
 
 
 def no_jobs_on(resource: str) -> Refusal:

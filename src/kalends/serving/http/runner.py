@@ -15,6 +15,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
@@ -53,13 +54,13 @@ class Service(msgspec.Struct, frozen=True):
     descriptors_each: int = 1
 
 
+@dataclass(frozen=True, eq=False)
 class Listener:
     """A service that accepts connections at `url`."""
 
-    def __init__(self, runner: web.AppRunner, door: Door, url: str) -> None:
-        self._runner = runner
-        self._door = door
-        self.url = url
+    runner: web.AppRunner
+    door: Door
+    url: str
 
     async def stop(self) -> None:
         """Stop gracefully: accept no more, drain the application, cut off the rest, clean up.
@@ -67,9 +68,9 @@ class Listener:
         The application is drained while its connections still carry data: otherwise sessions could
         neither learn that new calls are refused nor agree to be closed.
         """
-        await self._door.close()
-        await drain(self._runner.app)
-        await self._runner.cleanup()
+        await self.door.close()
+        await drain(self.runner.app)
+        await self.runner.cleanup()
 
 
 def run(

@@ -312,7 +312,7 @@ def problems_of(address: Address, schema: StoreSchema | None = None, owner: str 
     try:
         with asked(address):
             if is_made(session, address):
-                _check_store(session, address, schema, owner)
+                check_store(session, address, schema, owner)
                 if schema is not None:
                     _missing_scripts(session, address, schema)
         return []
@@ -348,15 +348,12 @@ def alone(address: Address) -> Iterator[WriterSession]:
 
 
 def check_store(
-    session: WriterSession, address: Address, schema: StoreSchema, owner: str
-) -> OpenedStore:
-    """Return where the store is and was; raises `StoreDamaged` if it is of others, or was brought back."""
-    return _check_store(session, address, schema, owner)
-
-
-def _check_store(
     session: WriterSession, address: Address, schema: StoreSchema | None, owner: str
 ) -> OpenedStore:
+    """Return where the store is and was; raises `StoreDamaged` if it is of others, or was brought back.
+
+    Without a `schema`, it may be of others.
+    """
     asked = Statement("select kind, owner, system_identifier, timeline from store")
     kind, name, *known = session.message([asked])[0][0]
     if schema is not None and kind != schema.kind:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from command_line import Run
+from store_support import store_facts
 
 from kalends.cli import cli
 from kalends.core.money import CREDIT
@@ -133,7 +134,7 @@ def test_a_statement_says_since_when_it_is_complete(servers: LocalFacility, char
     opened = SiteStore.open(Path(str(store.store)), "mill")
     ledger = CreditLedger(opened.load().credits)
     keys, carried = ledger.fold([*ledger.of("user:bob")], 1)
-    opened.apply([EntriesFolded(keys, tuple(map(stored_entry, carried)))], 1)
+    store_facts(opened, [EntriesFolded(keys, tuple(map(stored_entry, carried)))], 1)
     opened.close()
     servers.start("mill")
     done = charges("--csv", "-", user="bob")

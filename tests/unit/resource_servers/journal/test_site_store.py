@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from store_support import fact, rid, stake
+from store_support import fact, rid, stake, store_facts
 
 from kalends.resource_servers.journal.contract import DRAINING, Prune, Setting
 from kalends.resource_servers.journal.sqlite.site_store import KIND, SiteStore
@@ -51,8 +51,8 @@ def by_rid(store: SiteStore) -> dict[str, Stake]:
 
 def test_stakes_come_back_as_they_were_stored_last(store: SiteStore) -> None:
     locked = stake(1, "locked", chosen={"sdsc": (2,)}, refused=1)
-    store.apply([fact(0), fact(1)], 1)
-    store.apply([stored(locked, "commit-chosen")], 2)
+    store_facts(store, [fact(0), fact(1)], 1)
+    store_facts(store, [stored(locked, "commit-chosen")], 2)
     store = reopened(store)
     assert by_rid(store) == {rid(0): stake(0), rid(1): locked}
     store.check()
@@ -74,8 +74,8 @@ def test_a_store_and_older_images_of_it_have_their_first_life_in_common(
 
 
 def test_within_one_transaction_the_last_fact_of_a_stake_stands(store: SiteStore) -> None:
-    store.apply([fact(0), fact(0, "locked"), StakeDropped(rid(1)), fact(1)], 1)
-    store.apply([fact(2), StakeDropped(rid(2))], 2)
+    store_facts(store, [fact(0), fact(0, "locked"), StakeDropped(rid(1)), fact(1)], 1)
+    store_facts(store, [fact(2), StakeDropped(rid(2))], 2)
     store = reopened(store)
     assert {key: each.claims[0].state for key, each in by_rid(store).items()} == {
         rid(0): "locked",
@@ -85,8 +85,8 @@ def test_within_one_transaction_the_last_fact_of_a_stake_stands(store: SiteStore
 
 
 def test_a_dropped_stake_is_gone_and_its_history_is_not(store: SiteStore) -> None:
-    store.apply([fact(0)], 1)
-    store.apply([StakeDropped(rid(0))], 2)
+    store_facts(store, [fact(0)], 1)
+    store_facts(store, [StakeDropped(rid(0))], 2)
     assert by_rid(store) == {}
     events = store.file.connection.execute("select event from journal order by seq").fetchall()
     assert events == [("visit-vote",), ("dropped",)]
@@ -95,30 +95,30 @@ def test_a_dropped_stake_is_gone_and_its_history_is_not(store: SiteStore) -> Non
 
 def test_the_last_word_on_closed_and_passed_time_counts(store: SiteStore) -> None:
     assert store.load().passed == TimePassed()
-    store.apply([TimeClosed(500), TimePassed(7, 8, 9)], 1)
-    store.apply([TimeClosed(400), TimePassed(4, 5, 6)], 1)
+    store_facts(store, [TimeClosed(500), TimePassed(7, 8, 9)], 1)
+    store_facts(store, [TimeClosed(400), TimePassed(4, 5, 6)], 1)
     store = reopened(store)
     assert store.load().horizon_s == 400
     assert store.load().passed == TimePassed(4, 5, 6)
 
 
 def test_what_all_have_locked_stays_so_over_later_facts_and_openings(store: SiteStore) -> None:
-    store.apply([fact(0), fact(1)], 1)
-    store.apply([StakeForgotten(rid(0))], 2)
-    store.apply([fact(0, "cancel")], 3)
+    store_facts(store, [fact(0), fact(1)], 1)
+    store_facts(store, [StakeForgotten(rid(0))], 2)
+    store_facts(store, [fact(0, "cancel")], 3)
     store = reopened(store)
     assert store.load().forgotten == [rid(0)]
     store.check()
-    store.apply([StakeDropped(rid(0))], 4)
+    store_facts(store, [StakeDropped(rid(0))], 4)
     assert reopened(store).load().forgotten == []
 
 
 def test_a_reclaim_is_stored_anew_and_dropped_by_its_key(store: SiteStore) -> None:
     pump = Reclaimed("the-key", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump", (rid(0),))
     other = Reclaimed("another-key", "sdsc/sp2", 0, 60, 0, 10)
-    store.apply([stored_reclaim(pump), stored_reclaim(other)], 1)
+    store_facts(store, [stored_reclaim(pump), stored_reclaim(other)], 1)
     later = Reclaimed("the-key", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump", (rid(0), rid(1)))
-    store.apply([stored_reclaim(later), ReclaimDropped("another-key")], 2)
+    store_facts(store, [stored_reclaim(later), ReclaimDropped("another-key")], 2)
     assert reopened(store).load().reclaims == [later]
     assert decode_reclaim(stored_reclaim(later).body) == later
 
@@ -137,9 +137,9 @@ def test_settings_are_kept(store: SiteStore) -> None:
 def test_a_transaction_that_fails_stores_nothing_and_the_next_one_works(store: SiteStore) -> None:
     broken = msgspec.structs.replace(fact(1), event=None)
     with pytest.raises(sqlite3.IntegrityError):
-        store.apply([fact(0), broken], 1)
+        store_facts(store, [fact(0), broken], 1)
     assert by_rid(store) == {}
-    store.apply([fact(2)], 2)
+    store_facts(store, [fact(2)], 2)
     store = reopened(store)
     assert by_rid(store).keys() == {rid(2)}
     store.check()
@@ -160,9 +160,9 @@ def pruned(store: SiteStore, before_ms: int) -> list[int]:
 
 
 def test_pruning_keeps_what_is_true_and_what_is_young(store: SiteStore) -> None:
-    store.apply([fact(0), fact(1), fact(2)], 1_000)
-    store.apply([fact(0, "locked"), StakeDropped(rid(1))], 2_000)
-    store.apply([fact(2, "locked")], 9_000)
+    store_facts(store, [fact(0), fact(1), fact(2)], 1_000)
+    store_facts(store, [fact(0, "locked"), StakeDropped(rid(1))], 2_000)
+    store_facts(store, [fact(2, "locked")], 9_000)
     assert pruned(store, 5_000) == [4]
     rows = store.file.connection.execute("select rid, at_ms from journal order by seq").fetchall()
     assert rows == [(rid(0), 2_000), (rid(2), 9_000)]
@@ -174,7 +174,7 @@ def test_pruning_goes_through_all_rows_in_bounded_steps(
 ) -> None:
     monkeypatch.setattr("kalends.resource_servers.journal.sqlite.site_store.PRUNE_ROWS_MAX", 7)
     for at_ms in range(10):
-        store.apply([fact(number) for number in range(5)], at_ms)
+        store_facts(store, [fact(number) for number in range(5)], at_ms)
     removed = pruned(store, 100)
     assert sum(removed) == 45
     assert max(removed) <= 7
@@ -184,8 +184,8 @@ def test_pruning_goes_through_all_rows_in_bounded_steps(
 def test_a_clock_that_was_set_back_makes_pruning_stop_early_and_harms_nothing(
     store: SiteStore,
 ) -> None:
-    store.apply([fact(0)], 9_000)
-    store.apply([StakeDropped(rid(0))], 1_000)
+    store_facts(store, [fact(0)], 9_000)
+    store_facts(store, [StakeDropped(rid(0))], 1_000)
     assert not pruned(store, 5_000)
     store.check()
     assert by_rid(store) == {}
@@ -205,7 +205,7 @@ def test_a_clock_that_was_set_back_makes_pruning_stop_early_and_harms_nothing(
 def test_check_notices_tables_that_are_not_what_the_journal_says(
     store: SiteStore, damage: str
 ) -> None:
-    store.apply([fact(0), fact(1), fact(0, "locked")], 1)
+    store_facts(store, [fact(0), fact(1), fact(0, "locked")], 1)
     store.check()
     store.file.connection.execute(damage)
     with pytest.raises(AssertionError):
@@ -213,7 +213,7 @@ def test_check_notices_tables_that_are_not_what_the_journal_says(
 
 
 def test_what_many_stakes_have_in_common_is_loaded_once(store: SiteStore) -> None:
-    store.apply([fact(0), fact(1)], 1)
+    store_facts(store, [fact(0), fact(1)], 1)
     one, other = store.load().stakes
     assert one.principal is other.principal
     assert one.parts is other.parts
@@ -222,8 +222,8 @@ def test_what_many_stakes_have_in_common_is_loaded_once(store: SiteStore) -> Non
 
 
 def test_doctor_finds_a_clock_that_is_behind_what_the_site_has_counted(store: SiteStore) -> None:
-    store.apply([TimePassed(int(time.time() * 1_000), 1, 1)], 1)
+    store_facts(store, [TimePassed(int(time.time() * 1_000), 1, 1)], 1)
     assert doctor(store.file.path, [KIND]) == []
-    store.apply([TimePassed(int(time.time() * 1_000) + 3_600_000, 1, 1)], 1)
+    store_facts(store, [TimePassed(int(time.time() * 1_000) + 3_600_000, 1, 1)], 1)
     (found,) = doctor(store.file.path, [KIND])
     assert "behind" in found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from store_support import fact, rid, stake
+from store_support import fact, rid, stake, store_facts
 from tests.protocol_support import DAY, T0, Site, commit, visit, want
 from tests.protocol_support import rid as number_of
 
@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> SiteStore:
 def test_a_stake_that_cannot_be_read_is_set_aside_and_the_others_are_loaded(
     store: SiteStore, body: str
 ) -> None:
-    store.apply([fact(0), fact(1)], 1)
+    store_facts(store, [fact(0), fact(1)], 1)
     spoil = "delete from journal" if body == "null" else f"update journal set body = {body}"
     store.file.connection.execute(f"{spoil} where rid = ?", (rid(0),))
     loaded = store.load()
@@ -47,7 +47,7 @@ def test_a_stake_that_cannot_be_read_is_set_aside_and_the_others_are_loaded(
 
 
 def test_a_flipped_bit_in_a_text_of_a_stake_sets_aside_that_stake_alone(store: SiteStore) -> None:
-    store.apply([fact(0), fact(1)], 1)
+    store_facts(store, [fact(0), fact(1)], 1)
     connection = store.file.connection
     (body,) = connection.execute("select body from journal where rid = ?", (rid(0),)).fetchone()
     first = rid(0).encode()
@@ -60,7 +60,7 @@ def test_a_flipped_bit_in_a_text_of_a_stake_sets_aside_that_stake_alone(store: S
 
 
 def test_a_stake_of_another_request_is_not_believed(store: SiteStore) -> None:
-    store.apply([fact(0), fact(1)], 1)
+    store_facts(store, [fact(0), fact(1)], 1)
     store.file.connection.execute(
         "update journal set body = (select body from journal where rid = ?) where rid = ?",
         (rid(1), rid(0)),
@@ -73,7 +73,7 @@ def test_a_stake_of_another_request_is_not_believed(store: SiteStore) -> None:
 def test_a_reclaim_that_cannot_be_read_closes_all_time_until_it_is_withdrawn(
     store: SiteStore,
 ) -> None:
-    store.apply([stored_reclaim(PUMP)], 1)
+    store_facts(store, [stored_reclaim(PUMP)], 1)
     store.file.connection.execute("update reclaim set body = x'c1'")
     loaded = store.load()
     assert loaded.reclaims == []

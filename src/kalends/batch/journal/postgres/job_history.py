@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -25,14 +26,12 @@ _WITHIN: Final = {
 """The column that orders the jobs, and the condition with both ends of the time."""
 
 
+@dataclass(frozen=True, eq=False)
 class PostgresJobHistory:
     """See `JobHistory`; each question is asked once `settled` says that all before it is stored."""
 
-    def __init__(
-        self, readers: Callable[[], Readers], settled: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._readers = readers
-        self._settled = settled
+    readers: Callable[[], Readers]
+    settled: Callable[[], Awaitable[None]]
 
     async def job(self, machine: str, number: int) -> JobOver | None:
         rows = await self._read(
@@ -109,8 +108,8 @@ class PostgresJobHistory:
         return [reserved_time(row) for row in rows]
 
     async def _read(self, sql: str, *asked: object) -> list[Row]:
-        await self._settled()
-        (rows,) = await self._readers().read([Statement(sql, asked)])
+        await self.settled()
+        (rows,) = await self.readers().read([Statement(sql, asked)])
         return rows
 
 

@@ -215,20 +215,6 @@ class SiteStore:
         """A number in ``meta``; 0 when it was never set."""
         return int(read_meta(self.file.connection, name))
 
-    def apply(self, operations: Sequence[SiteOperation], at_ms: int) -> None:
-        """Store `operations` in one transaction; when this raises `sqlite3.Error` none of them is.
-
-        `at_ms` is UTC, for people who read the journal.
-        """
-        connection = self.file.connection
-        connection.execute("begin immediate")
-        try:
-            self.carry_out(connection, operations, at_ms)
-            connection.execute("commit")
-        except BaseException:
-            connection.rollback()
-            raise
-
     def carry_out(
         self,
         connection: sqlite3.Connection,
@@ -237,6 +223,7 @@ class SiteStore:
     ) -> list[int | None]:
         """Everything that a running site asks of its store, in the caller's transaction.
 
+        `at_ms` is UTC, for people who read the journal.
         The result of a `Prune` is that of `prune_step`; the others have none.
         """
         results: list[int | None] = [None] * len(operations)

@@ -134,7 +134,8 @@ class Attendance:
                 for stake, claim in list(self._there(name, Interval(now.wall_s, now.wall_s + 1))):
                     if self._nobody_came(stake, claim, waits_s, now.wall_s):
                         why = f"no check-in within {format_duration(waits_s)}"
-                        self._prior.nobody_came(_absence(stake, claim, why), now)
+                        slot = Absence(stake.rid, claim.resource, claim.start, claim.end, why)
+                        self._prior.nobody_came(slot, now)
         self._forget_old(now.wall_s)
 
     def next_deadline_ms(self) -> int | None:
@@ -183,7 +184,3 @@ def has_come(stake: Stake, claim: Claim) -> bool:
 
 def _is_open(claim: Claim, now_s: int) -> bool:
     return claim.start - EARLY_S <= now_s < claim.end
-
-
-def _absence(stake: Stake, claim: Claim, why: str) -> Absence:
-    return Absence(stake.rid, claim.resource, claim.start, claim.end, why)

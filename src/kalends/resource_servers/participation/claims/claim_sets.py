@@ -8,6 +8,7 @@ that wait for their owner's word.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -168,7 +169,9 @@ class TimeClosed(SiteFact, frozen=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Stake)
+
+decode_stake: Final = msgspec.msgpack.Decoder(Stake).decode
+"""The inverse of `stored`; raises `msgspec.DecodeError` for bytes that are no stake."""
 
 
 def stored(stake: Stake, event: str) -> StakeStored:
@@ -183,8 +186,3 @@ def stored(stake: Stake, event: str) -> StakeStored:
 def register_mark(register: str) -> bytes:
     """What the bytes of every stake of `register` hold, and hardly any others."""
     return _ENCODER.encode("register") + _ENCODER.encode(register)
-
-
-def decode_stake(body: bytes) -> Stake:
-    """The inverse of `stored`; raises `msgspec.DecodeError` for bytes that are no stake."""
-    return _DECODER.decode(body)

@@ -121,9 +121,6 @@ class JobBookings:
         listed = self.book.calendars[resource].calendar.listing(start, end)
         return [each for each in listed if each.id not in none]
 
-    def numbers(self, resource: str) -> Collection[int]:
-        return [number for name, number in self._placed if name == resource]
-
     def _book_anew(self, resource: str, now_s: int) -> None:
         for job in [each for each in self._jobs.values() if each.resource == resource]:
             self.occupy(job, now_s)

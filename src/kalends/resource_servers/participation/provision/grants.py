@@ -9,6 +9,7 @@ is free when the system has given it up, and not when it was told to.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -85,14 +86,11 @@ class GrantDropped(SiteFact, frozen=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(NodeGrant)
+
+decode_grant: Final = msgspec.msgpack.Decoder(NodeGrant).decode
+"""Return the grant of `stored`; raises `msgspec.DecodeError` for bytes that are none."""
 
 
 def stored(grant: NodeGrant) -> GrantStored:
     """Return the fact that `grant` is as it is now."""
     return GrantStored(grant.number, _ENCODER.encode(grant))
-
-
-def decode_grant(body: bytes) -> NodeGrant:
-    """Return the grant of `stored`; raises `msgspec.DecodeError` for bytes that are none."""
-    return _DECODER.decode(body)

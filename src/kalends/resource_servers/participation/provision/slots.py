@@ -132,7 +132,9 @@ class KnownSlots(msgspec.Struct, frozen=True):
 NO_SLOTS: Final = KnownSlots()
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(ReservedSlot)
+
+decode_slot: Final = msgspec.msgpack.Decoder(ReservedSlot).decode
+"""Return the slot of `slot_stored`; raises `msgspec.DecodeError` for bytes that are none."""
 
 
 def slot_stored(slot: ReservedSlot) -> SlotStored:
@@ -146,8 +148,3 @@ def slot_stored(slot: ReservedSlot) -> SlotStored:
         slot.node_seconds,
         _ENCODER.encode(slot),
     )
-
-
-def decode_slot(body: bytes) -> ReservedSlot:
-    """Return the slot of `slot_stored`; raises `msgspec.DecodeError` for bytes that are none."""
-    return _DECODER.decode(body)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -94,13 +94,10 @@ class ReclaimDropped(SiteFact, frozen=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Reclaimed)
+
+decode_reclaim: Final = msgspec.msgpack.Decoder(Reclaimed).decode
+"""The inverse of `stored_reclaim`; raises `msgspec.DecodeError` for bytes that are none."""
 
 
 def stored_reclaim(reclaimed: Reclaimed) -> ReclaimStored:
     return ReclaimStored(reclaimed.key, _ENCODER.encode(reclaimed))
-
-
-def decode_reclaim(body: bytes) -> Reclaimed:
-    """The inverse of `stored_reclaim`; raises `msgspec.DecodeError` for bytes that are none."""
-    return _DECODER.decode(body)

@@ -62,7 +62,9 @@ class AgentHolds:
             if refusal is not None:
                 refusals.setdefault((refusal.where, refusal.code), refusal)
                 continue
-            claim = _claim_of(offer)
+            claim = Claim(
+                0, offer.resource, offer.start, offer.end, offer.units, common=offer.common
+            )
             if self.book.buffers.kept:
                 self.book.give_buffers((claim,))
             if not self.is_free(stake, claim):
@@ -117,7 +119,3 @@ class AgentHolds:
         until_ms = self.admission.hold_until_ms(visit.dispatch.hold_ms, now)
         self.claims.hold_chosen(stake, until_ms)
         self.held(stake.rid, Holder(visit.asker))
-
-
-def _claim_of(offer: Offer) -> Claim:
-    return Claim(0, offer.resource, offer.start, offer.end, offer.units, common=offer.common)
