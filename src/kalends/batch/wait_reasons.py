@@ -26,7 +26,7 @@ class WaitReasons:
             return "it waits for nodes of its reservation"
         sizes = job.request.sizes or (job.request.nodes,)
         needed = min(self._queue.flow.room.granted(each, job.request.shape) for each in sizes)
-        asked = f"it needs {_nodes(needed)}"
+        asked = f"it needs {needed} node{'' if needed == 1 else 's'}"
         in_service = self._queue.flow.room.nodes - self._cluster.out_of_service
         if needed > in_service:
             return f"{asked}, and {_are(in_service)} in service; {self._out}"
@@ -69,10 +69,6 @@ class WaitReasons:
             *([self._out] if self._cluster.out_of_service else []),
         ]
         return "; ".join(told) or "other users have them"
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
 
 
 def _are(count: int) -> str:

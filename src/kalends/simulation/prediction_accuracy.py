@@ -12,7 +12,6 @@ frozen scheduler with requested times taken as they are; ``expected`` the same w
 from __future__ import annotations
 
 from array import array
-from itertools import pairwise
 from typing import Final
 
 from kalends.scheduling.job import Job
@@ -79,30 +78,6 @@ class Accounts:
         p50, p90 = self.errors_s["p50"], self.errors_s["p90"]
         found["width_s"] = (sum(p50) - sum(p90)) / count
         return found
-
-    def coverage(self, first: int, last: int) -> tuple[float, float]:
-        """Return the shares of jobs that started by P50 and by P90, for these places in order of starts."""
-        p50, p90 = (
-            sum(error_s <= 0 for error_s in part) / max(len(part), 1)
-            for part in (self.errors_s[name][first:last] for name in SHARES)
-        )
-        return p50, p90
-
-    def thirds(self) -> list[tuple[float, float]]:
-        """Return the coverage of P50 and P90 in each third of the predicted jobs, by order of starts."""
-        count = len(self.errors_s["p50"])
-        cuts = [count * part // 3 for part in range(4)]
-        return [self.coverage(*ends) for ends in pairwise(cuts)]
-
-    def swings(self, block: int) -> list[tuple[float, float]]:
-        """Return the least and the most coverage of P50 and of P90 in any whole block of predicted jobs.
-
-        Blocks have `block` jobs that started one after another. Without a whole one, all jobs are a block.
-        """
-        count = len(self.errors_s["p50"])
-        firsts = range(0, count - block + 1, block) or range(1)
-        by_share = zip(*(self.coverage(first, first + block) for first in firsts), strict=True)
-        return [(min(found), max(found)) for found in by_share]
 
 
 def pinball(errors_s: array[int], share: float) -> float:

@@ -40,7 +40,7 @@ class Control:
         loop: PollLoop,
         listener: socket.socket,
         answered: Callable[[ChangeAnswered, tuple[int, ...]], None],
-        wanted: Callable[[int], None],
+        wanted: Callable[[int], object],
     ) -> None:
         """Welcome those who come to `listener`."""
         self.sizes: tuple[int, ...] = ()

@@ -43,7 +43,7 @@ class SizeChanges:
     ) -> None:
         self._loop = loop
         self._store, self._note, self._hint = store, note, hint
-        self._control = Control(loop, listener, self._answered, self._wanted)
+        self._control = Control(loop, listener, self._answered, wanted=hint)
         self._last: ChangeAsked | None = None
         self._leaving: deque[tuple[ChangeAnswered, frozenset[int]]] = deque()
         """Answers that are not recorded yet, with the processes that are to go before."""
@@ -103,9 +103,6 @@ class SizeChanges:
             with contextlib.suppress(OSError):
                 if not os.sched_getaffinity(pid) <= set(cores):
                     os.sched_setaffinity(pid, cores)
-
-    def _wanted(self, ranks: int) -> None:
-        self._hint(ranks)
 
 
 def _change_in(command: Said) -> ChangeAsked:

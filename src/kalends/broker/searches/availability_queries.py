@@ -214,11 +214,13 @@ class AvailabilityQueries:
         found = await self.searches.answer(
             user, BestStarts(request=request, free=free, prices=seen.prices, count=body.count)
         )
+        resources = {want.resource for each in found for want in each.wants}
+        used = [view for view in views if view.resource in resources]
         told = calls.Found(
             candidates=tuple(_candidate(each, None) for each in found),
             refusals=() if found else await self._refusals(user, request, queries, free, seen),
-            as_of=_as_of(found, views),
-            approval=_to_approve(found, views),
+            as_of={view.resource: view.as_of for view in used if view.as_of},
+            approval=tuple(sorted(view.resource for view in used if view.approval)),
         )
         if not body.explain:
             return told
@@ -304,18 +306,6 @@ class AvailabilityQueries:
         ):
             raise error_of(told.hopeful)
         return told.all
-
-
-def _as_of(found: Sequence[Plan], views: Sequence[FreeSteps]) -> dict[str, int]:
-    """Return when the batch systems behind the resources of `found` were last seen."""
-    used = {want.resource for each in found for want in each.wants}
-    return {view.resource: view.as_of for view in views if view.as_of and view.resource in used}
-
-
-def _to_approve(found: Sequence[Plan], views: Sequence[FreeSteps]) -> tuple[str, ...]:
-    """Return the resources of `found` whose owners have to approve what is booked."""
-    used = {want.resource for each in found for want in each.wants}
-    return tuple(sorted(view.resource for view in views if view.approval and view.resource in used))
 
 
 def _candidate(found: Plan, at_price: calls.Price | None) -> calls.Candidate:

@@ -39,7 +39,9 @@ def day_lines(view: DayView) -> list[str]:
     """Describe the day, a paragraph for each kind of thing; only those that there are."""
     zone = ZoneInfo(view.zone)
     lines = [f"{view.site}, {format_time(view.start, zone)[:14]} ({view.zone})"]
-    lines += _part(_title(len(view.comes), "reservation"), _comes(view, zone))
+    count = len(view.comes)
+    title = f"{count or 'no'} reservation{'s' * (count != 1)}"
+    lines += _part(title, _comes(view, zone))
     waiting = waiting_lines(view.waiting, zone, view.now) if view.waiting else []
     lines += _part("waits for your approval", waiting)
     lines += _part("moved or cancelled", _changed(view.changed, zone))
@@ -53,10 +55,6 @@ def day_lines(view: DayView) -> list[str]:
     if view.more:
         lines.append("there is more than this list can hold: see kalends calendar")
     return lines
-
-
-def _title(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}{'s' * (count != 1)}"
 
 
 def _part(title: str, lines: Iterable[str]) -> list[str]:

@@ -16,7 +16,6 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 PROGRAMS: Final = ("slurmctld", "slurmd", "slurmstepd", "munged", "sbatch", "squeue", "scancel")
@@ -102,12 +101,7 @@ class LoopbackSlurm:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
 
     @property
