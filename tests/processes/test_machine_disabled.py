@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kalends.batch.journal.contract import JobEntries
-from kalends.batch.journal.sqlite.job_tables import entries_after
+from kalends.batch.journal.sqlite.job_journal import SqliteJobJournal
 from kalends.batch.queue import facts as f
 from kalends.core.errors import Unavailable
 from kalends.resource_servers.journal.sqlite.site_store import SiteStore
@@ -23,7 +23,7 @@ def spoil(path: Path) -> int:
     """Add the beginning of a job that there never was; return the number of that entry."""
     store = SiteStore.open(path, "lab")
     connection = store.file.connection
-    last = list(entries_after(connection, MACHINE, 0))[-1]
+    last = list(SqliteJobJournal(connection).entries_after(MACHINE, 0))[-1]
     spoilt = f.JournalEntry(last.number + 1, last.now, f.JobBegun(99, 1))
     connection.execute("begin")
     store.carry_out(connection, [JobEntries(MACHINE, (spoilt,))], 1)

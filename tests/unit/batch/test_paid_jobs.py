@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.batch.test_queue_service import BOX, STORED_S, TERMS, Clock, queues_of_a_site
 
-from kalends.batch.journal.sqlite.job_tables import entries_after
+from kalends.batch.journal.sqlite.job_journal import SqliteJobJournal
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.accounts import liens_of
 from kalends.batch.queue.queue import BatchQueue
@@ -97,7 +97,7 @@ class Paid:
 async def paid(path: Path, start: int = MIDNIGHT, **terms: int) -> AsyncIterator[Paid]:
     store = SiteStore.open(path, "lab", sync="off")
     with store.file.connection as connection:
-        entries = [*entries_after(connection, BOX, 0)]
+        entries = [*SqliteJobJournal(connection).entries_after(BOX, 0)]
         known = stored_entries(connection)
     store.close()
     queue = BatchQueue(BOX, TERMS, start, entries)
@@ -299,5 +299,5 @@ async def test_the_facts_alone_tell_what_jobs_have_reserved(path: Path) -> None:
         assert site.has()[1] == 10 + 3 * 20
     store = SiteStore.open(path, "lab", sync="off")
     with store.file.connection as connection:
-        assert liens_of(entries_after(connection, BOX, 0)) == +reserved
+        assert liens_of(SqliteJobJournal(connection).entries_after(BOX, 0)) == +reserved
     store.close()

@@ -17,7 +17,7 @@ from tests.support.bookings import booking
 
 from kalends.batch.job_notices import JobNotices
 from kalends.batch.journal.contract import JobEntries, StoredHost
-from kalends.batch.journal.sqlite.job_tables import entries_after, stored_hosts
+from kalends.batch.journal.sqlite.job_journal import SqliteJobJournal
 from kalends.batch.queue.facts import JobEnded, NodeClaim, Terms
 from kalends.batch.queue.queue import BatchQueue, QueueBroken
 from kalends.batch.service import QueueService
@@ -162,7 +162,7 @@ async def test_a_machine_moves_to_another_host_in_the_same_write_in_which_its_jo
     (entries,) = [each.entries for each in written if isinstance(each, JobEntries)]
     assert [type(each.fact) for each in entries] == [JobEnded]
     with SiteStore.open(tmp_path / "lab.sqlite", "lab").file.connection as connection:
-        assert stored_hosts(connection) == [host]
+        assert SqliteJobJournal(connection).hosts() == [host]
 
 
 async def test_a_queue_follows_a_jump_that_its_site_believes(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ async def test_a_step_that_breaks_ends_this_life_and_nothing_of_it_is_stored(
         (failure,) = failures
         assert isinstance(failure.__cause__, QueueBroken)
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        entries = list(entries_after(connection, BOX, 0))
+        entries = list(SqliteJobJournal(connection).entries_after(BOX, 0))
     again = BatchQueue(BOX, TERMS, STORED_S, entries)
     assert [job.number for job in again.flow.table] == [1]
 

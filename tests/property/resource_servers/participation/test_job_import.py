@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.journal.contract import SlotCursor
 from kalends.resource_servers.journal.sqlite import slot_table
+from kalends.resource_servers.journal.sqlite.site_history import SqliteSiteHistory
 from kalends.resource_servers.journal.sqlite.slot_table import SlotFact
 from kalends.resource_servers.participation.provision.extents import Extent
 from kalends.resource_servers.participation.provision.job_import import AGAIN_S
@@ -31,6 +33,8 @@ from kalends.resource_servers.participation.provision.resource_backend import Re
 from kalends.resource_servers.participation.provision.slots import ReservedSlot, slot_stored
 from kalends.servers.restored_participant import guarded_by, site_machine
 
+T = TypeVar("T")
+
 T0: Final = 1_795_700_000
 HOUR_S: Final = 3_600
 DAYS: Final = 3
@@ -38,6 +42,16 @@ RESOURCE: Final = "centre/cluster"
 BACKEND: Final = ResourceBackend(
     "machine", ("n1", "n2"), {"ann": "ann"}, Traits(tells_use=True), usage_ms=600_000
 )
+
+
+class _Past(SqliteSiteHistory):
+    """The past in an open store."""
+
+    def __init__(self, store: sqlite3.Connection) -> None:
+        self.store = store
+
+    async def _read(self, sql: str, asked: Sequence[object], of_row: Callable[[Any], T]) -> list[T]:
+        return list(map(of_row, self.store.execute(sql, tuple(asked))))
 
 
 class World:
@@ -103,9 +117,10 @@ class World:
 
     def used(self) -> dict[str, tuple[int, int]]:
         end = T0 + 100 * 86_400
-        rows = slot_table.slots_between(self.store, RESOURCE, "", 0, end, SlotCursor(), 1_000)
-        users = slot_table.users_between(self.store, RESOURCE, "ann", 0, end)
-        projects = slot_table.projects_between(self.store, RESOURCE, "ann", 0, end)
+        past = _Past(self.store)
+        rows = asyncio.run(past.slots(RESOURCE, "", 0, end, SlotCursor(), 1_000))
+        users = asyncio.run(past.slot_users(RESOURCE, "ann", 0, end))
+        projects = asyncio.run(past.slot_projects(RESOURCE, "ann", 0, end))
         assert sum(each.used for each in users) == sum(each.used for each in rows)
         assert sum(each.used for each in projects) == sum(each.used for each in rows)
         return {each.slot.name: (each.jobs, each.used) for each in rows}

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kalends.batch.journal.contract import JobJournal, ReservedTime, StoredHost, StoredState
-from kalends.batch.journal.sqlite import job_tables
+from kalends.batch.journal.sqlite.job_tables import RESERVED, reserved_time
+from kalends.batch.journal.stored_entries import MARKED_FACTS, entry_of, mark_of
 from kalends.batch.queue.facts import JournalEntry
 from kalends.stores.sqlite.sqlite_file import reading
 
@@ -20,19 +21,42 @@ class SqliteJobJournal:
         self._connection = connection
 
     def entries_after(self, machine: str, number: int) -> Iterator[JournalEntry]:
-        return job_tables.entries_after(self._connection, machine, number)
+        rows = self._connection.execute(
+            "select number, now, fact from job_entry where machine = ? and number > ? order by number",
+            (machine, number),
+        )
+        for row in rows:
+            yield entry_of(machine, row)
 
     def mark(self, machine: str, number: int) -> bytes:
-        return job_tables.journal_mark(self._connection, machine, number)
+        rows = self._connection.execute(
+            "select number, now, cast(fact as blob) from job_entry"
+            " where machine = ? and number <= ? order by number desc limit ?",
+            (machine, number, MARKED_FACTS),
+        ).fetchall()
+        return mark_of(rows, number)
 
     def state(self, machine: str) -> StoredState | None:
-        return job_tables.stored_state(self._connection, machine)
+        row = self._connection.execute(
+            "select machine, made_by, cast(journal as blob), number, cast(body as blob)"
+            " from queue_state where machine = ?",
+            (machine,),
+        ).fetchone()
+        return StoredState(*row) if row else None
 
     def reserved_after(self, machine: str, time_s: int) -> Sequence[ReservedTime]:
-        return job_tables.reserved_after(self._connection, machine, "", time_s)
+        rows = self._connection.execute(
+            f"select {RESERVED} from reserved where machine = ? and ends_at > ?"
+            " and ends_at > start order by ends_at, reservation, booked_start",
+            (machine, time_s),
+        )
+        return list(map(reserved_time, rows))
 
     def hosts(self) -> Sequence[StoredHost]:
-        return job_tables.stored_hosts(self._connection)
+        rows = self._connection.execute(
+            "select machine, host, name from machine_host order by machine"
+        )
+        return [StoredHost(*row) for row in rows]
 
 
 @contextmanager

@@ -16,8 +16,6 @@ from typing import Final
 
 import msgspec
 
-from kalends.contract.history_calls import SlotProject, SlotUser
-from kalends.resource_servers.journal.contract import SlotCursor, SlotUse
 from kalends.resource_servers.journal.standing_stakes import readable
 from kalends.resource_servers.participation.provision.slots import (
     JobsRead,
@@ -105,63 +103,3 @@ def known_slots(connection: sqlite3.Connection) -> KnownSlots:
     slots = readable((body for (body,) in rows), decode_slot)
     read = dict(connection.execute("select system, until from slot_read").fetchall())
     return KnownSlots(tuple(slots), read)
-
-
-_WITHIN: Final = "slot.resource = ? and slot.ends_at >= ? and slot.ends_at < ?"
-"""Slots belong to the time in which they end."""
-
-_JOBS: Final = "(select count(*) from slot_job where slot = name)"
-_USED: Final = "(select coalesce(sum(slot_job.node_seconds), 0) from slot_job where slot = name)"
-
-
-def slots_between(
-    connection: sqlite3.Connection,
-    resource: str,
-    user: str,
-    start: int,
-    end: int,
-    after: SlotCursor,
-    count: int,
-) -> list[SlotUse]:
-    """Return slots of one user or ("") of all that end in ``[start, end)``, behind `after`, by their ends."""
-    rows = connection.execute(
-        f"select cast(body as blob), {_JOBS}, {_USED} from slot"
-        f" where {_WITHIN}{_of(user)} and (ends_at, name) > (?, ?) order by ends_at, name limit ?",
-        [resource, start, end, *filter(None, [user]), *after, count],
-    )
-    return [SlotUse(decode_slot(body), jobs, used) for body, jobs, used in rows]
-
-
-def users_between(
-    connection: sqlite3.Connection, resource: str, user: str, start: int, end: int
-) -> tuple[SlotUser, ...]:
-    """Return the sums of the slots that end in ``[start, end)``, of one user or ("") of all."""
-    rows = connection.execute(
-        f"select client, count(*), sum(node_seconds), sum({_JOBS}), sum({_USED}) from slot"
-        f" where {_WITHIN}{_of(user)} group by client order by client",
-        [resource, start, end, *filter(None, [user])],
-    )
-    return tuple(
-        SlotUser(user=name, slots=slots, reserved=reserved, jobs=jobs, used=used)
-        for name, slots, reserved, jobs, used in rows
-    )
-
-
-def projects_between(
-    connection: sqlite3.Connection, resource: str, user: str, start: int, end: int
-) -> tuple[SlotProject, ...]:
-    """Return what jobs used in these slots, by the projects of the batch system."""
-    rows = connection.execute(
-        "select client, project, count(*), sum(slot_job.node_seconds) from slot"
-        f" join slot_job on slot_job.slot = name where {_WITHIN}{_of(user)}"
-        " group by client, project order by client, 4 desc, project",
-        [resource, start, end, *filter(None, [user])],
-    )
-    return tuple(
-        SlotProject(user=name, project=project, jobs=jobs, used=used)
-        for name, project, jobs, used in rows
-    )
-
-
-def _of(user: str) -> str:
-    return " and client = ?" if user else ""
