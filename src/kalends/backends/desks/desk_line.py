@@ -7,7 +7,8 @@ import contextlib
 import os
 import pwd
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
@@ -24,33 +25,28 @@ READ_S_MAX: Final = 30.0
 MODULE: Final = "kalends.backends.desks.desk"
 
 
+@dataclass(eq=False)
 class DeskLine:
     """The desk of the Unix user `user`. `hear` takes news, each perhaps several times.
 
     Requests survive the death of a desk. The next desk finds out which of them were carried out.
     """
 
-    def __init__(
-        self,
-        access: QueueAccess,
-        user: str,
-        environment: Mapping[str, str],
-        hear: Callable[[wire.News], None],
-        failed: Callable[[str], None],
-    ) -> None:
-        self._access = access
-        self._user = user
-        self._environment = environment
-        self._hear = hear
-        self._failed = failed
-        self._followed: set[str] = set()
-        self._killed: set[str] = set()
-        self._unsent: list[wire.SubmitAttempt] = []
-        self._reads: dict[int, asyncio.Future[wire.OutputPiece]] = {}
-        self._foreseen: dict[int, asyncio.Future[wire.StartForeseen]] = {}
-        self._numbers = count(1)
-        self._writer: asyncio.StreamWriter | None = None
-        self._task: asyncio.Task[None] | None = None
+    access: QueueAccess
+    user: str
+    environment: Mapping[str, str]
+    hear: Callable[[wire.News], None]
+    failed: Callable[[str], None]
+    _followed: set[str] = field(init=False, default_factory=set)
+    _killed: set[str] = field(init=False, default_factory=set)
+    _unsent: list[wire.SubmitAttempt] = field(init=False, default_factory=list)
+    _reads: dict[int, asyncio.Future[wire.OutputPiece]] = field(init=False, default_factory=dict)
+    _foreseen: dict[int, asyncio.Future[wire.StartForeseen]] = field(
+        init=False, default_factory=dict
+    )
+    _numbers: Iterator[int] = field(init=False, default_factory=lambda: count(1))
+    _writer: asyncio.StreamWriter | None = field(init=False, default=None)
+    _task: asyncio.Task[None] | None = field(init=False, default=None)
 
     def submit(self, attempt: str, job: HandedOver) -> None:
         self._followed.add(attempt)
@@ -83,7 +79,7 @@ class DeskLine:
                 piece: wire.OutputPiece = await future
                 return piece
         except TimeoutError:
-            raise SystemSilent(f"the desk of {self._user} does not answer") from None
+            raise SystemSilent(f"the desk of {self.user} does not answer") from None
         finally:
             self._reads.pop(number, None)
 
@@ -161,20 +157,19 @@ class DeskLine:
             except SystemSilent as error:
                 if str(error) != told:
                     told = str(error)
-                    self._failed(told)
+                    self.failed(told)
             await asyncio.sleep(AGAIN_S)
 
     async def _start(self) -> asyncio.subprocess.Process:
         try:
-            entry = pwd.getpwnam(self._user)
+            entry = pwd.getpwnam(self.user)
         except KeyError:
-            raise SystemSilent(f"there is no user {self._user} on this host") from None
+            raise SystemSilent(f"there is no user {self.user} on this host") from None
         if entry.pw_uid == 0:
             raise SystemSilent("jobs are never handed over as root")
         who = {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
         own = {
-            name: value.replace("{user}", entry.pw_name)
-            for name, value in self._environment.items()
+            name: value.replace("{user}", entry.pw_name) for name, value in self.environment.items()
         }
         path = {"PATH": os.environ.get("PATH", CLEAN["PATH"])}
         try:
@@ -190,12 +185,12 @@ class DeskLine:
     async def _greeted(self, process: asyncio.subprocess.Process) -> wire.DeskReady:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(wire.encode(wire.OpenDesk(self._access, self._user)) + b"\n")
+        process.stdin.write(wire.encode(wire.OpenDesk(self.access, self.user)) + b"\n")
         try:
             async with asyncio.timeout(READY_S_MAX):
                 ready = wire.decode_told(await process.stdout.readline())
         except (TimeoutError, ValueError, msgspec.MsgspecError):
-            raise SystemSilent(f"the desk of {self._user} does not start") from None
+            raise SystemSilent(f"the desk of {self.user} does not start") from None
         if not isinstance(ready, wire.DeskReady) or ready.fault:
             raise SystemSilent(getattr(ready, "fault", "") or "the desk has sent an unknown line")
         return ready
@@ -231,7 +226,7 @@ class DeskLine:
             if isinstance(told, wire.AttemptVoided | wire.AttemptEnded):
                 self._followed.discard(told.attempt)
                 self._killed.discard(told.attempt)
-            self._hear(told)
+            self.hear(told)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

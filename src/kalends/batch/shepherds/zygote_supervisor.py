@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,7 @@ _BOOT: Final = (
 )
 
 
+@dataclass(eq=False)
 class ZygoteSupervisor:
     """Keeps one zygote running.
 
@@ -42,24 +44,16 @@ class ZygoteSupervisor:
     has ended, with the names of those whose orders it had not got.
     """
 
-    def __init__(
-        self,
-        folders: Folders,
-        groups: str,
-        forked: Callable[[str], None],
-        gone: Callable[[set[str]], None],
-        program: str = ZYGOTE,
-    ) -> None:
-        self._folders = folders
-        self._groups = groups
-        self._forked = forked
-        self._gone = gone
-        self._program = program
-        self._waiting: deque[JobOrder] = deque()
-        self._ready = asyncio.Event()
-        self._line: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._closed = False
+    folders: Folders
+    groups: str
+    forked: Callable[[str], None]
+    gone: Callable[[set[str]], None]
+    program: str = ZYGOTE
+    _waiting: deque[JobOrder] = field(init=False, default_factory=deque)
+    _ready: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    _line: socket.socket | None = field(init=False, default=None)
+    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+    _closed: bool = field(init=False, default=False)
 
     async def start(self) -> None:
         """Start a zygote and wait until it is ready; raises `Unavailable`."""
@@ -75,7 +69,7 @@ class ZygoteSupervisor:
             raise Unavailable(
                 f"the zygote took more than {START_S_MAX:g} s",
                 where="jobs",
-                remedy=f"{self._folders.log} may say why",
+                remedy=f"{self.folders.log} may say why",
             ) from None
 
     def order(self, order: JobOrder) -> None:
@@ -102,11 +96,11 @@ class ZygoteSupervisor:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         home = str(Path(__file__).parents[3])
         path = [str(Path(entry).absolute()) for entry in sys.path if entry]
-        with theirs, open(self._folders.log, "ab", opener=_private) as log:
+        with theirs, open(self.folders.log, "ab", opener=_private) as log:
             self._process = subprocess.Popen(
                 [
                     sys.executable, "-P", "-s", "-S", "-B", "-X", "utf8", "-c", _BOOT,
-                    self._program, str(theirs.fileno()), self._folders.top, self._groups,
+                    self.program, str(theirs.fileno()), self.folders.top, self.groups,
                     json.dumps([*path, *({home} - set(path))]),
                 ],
                 env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
@@ -127,7 +121,7 @@ class ZygoteSupervisor:
         try:
             while message := self._line.recv(NAME_BYTES_MAX):
                 if message != READY:
-                    self._forked(message.decode(errors="replace"))
+                    self.forked(message.decode(errors="replace"))
                 else:
                     self._ready.set()
                     self._send()
@@ -146,7 +140,7 @@ class ZygoteSupervisor:
             self._process.wait()
             self._process = None
         if not self._closed:
-            self._gone({order.name for order in self._waiting})
+            self.gone({order.name for order in self._waiting})
             asyncio.get_running_loop().call_later(AGAIN_S, self._again)
 
     def _again(self) -> None:

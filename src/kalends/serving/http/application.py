@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -180,30 +181,23 @@ def trust(application: web.Application, authenticator: Authenticator) -> None:
             server.dispatcher.start(session.disown())
 
 
+@dataclass(eq=False)
 class _Server:
     """The common state of the routes of one application."""
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        authenticator: Authenticator,
-        on_stop: Callable[[], None] | None,
-        connections: Connections,
-        report: Report,
-        certified: bool,
-        version: ServerVersion,
-    ) -> None:
-        self.certified = certified
-        self.version = version
-        self.said = {"Server": f"kalends/{version.number}", **version.headers()}
-        self.dispatcher = dispatcher
-        self.report = report
-        self.connections = connections
-        self.on_stop = on_stop
-        self.stopped = False
-        self.authenticator = authenticator
-        self.sessions = OpenSessions(dispatcher.limits.sessions_max)
-        dispatcher.metrics.gauge(
+    dispatcher: Dispatcher
+    authenticator: Authenticator
+    on_stop: Callable[[], None] | None
+    connections: Connections
+    report: Report
+    certified: bool
+    version: ServerVersion
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self.said = {"Server": f"kalends/{self.version.number}", **self.version.headers()}
+        self.sessions = OpenSessions(self.dispatcher.limits.sessions_max)
+        self.dispatcher.metrics.gauge(
             "kalends_sessions", "Open sessions of clients.", value=lambda: len(self.sessions)
         )
 

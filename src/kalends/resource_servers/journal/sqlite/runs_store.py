@@ -119,13 +119,17 @@ class RunsStore:
 
     async def newest(self, user: str | None, rid: str, count: int) -> list[calls.RunView]:
         """Runs of `user` (None: of everybody) for the request `rid` ("" for any), newest first."""
-        return await self._call(lambda: self._newest(user, rid, count), [])
+        wanted = {"client": user, "rid": rid or None}
+        return await self._call(lambda: self._select(_VIEW, wanted, count), [])
 
     async def one(self, number: int, user: str | None) -> calls.RunView | None:
         """A run of `user` (None: of anybody) with its record; None when there is no such here."""
         if number > NUMBER_MAX:
             return None
-        return await self._call(lambda: self._one(number, user), None)
+        wanted = {"number": number, "client": user}
+        found: list[calls.RunView] = []
+        found = await self._call(lambda: self._select(f"{_VIEW}, record", wanted, 1), found)
+        return found[0] if found else None
 
     async def close(self) -> None:
         """Write what waits, and close the file."""
@@ -187,14 +191,6 @@ class RunsStore:
             return
         self._since_pruned = 0
         self._connection.execute(_PRUNE, self._kept._asdict())
-
-    def _newest(self, user: str | None, rid: str, count: int) -> list[calls.RunView]:
-        wanted = {"client": user, "rid": rid or None}
-        return self._select(_VIEW, wanted, count)
-
-    def _one(self, number: int, user: str | None) -> calls.RunView | None:
-        found = self._select(f"{_VIEW}, record", {"number": number, "client": user}, 1)
-        return found[0] if found else None
 
     def _select(
         self, columns: str, wanted: Mapping[str, str | int | None], count: int
