@@ -41,35 +41,27 @@ class Adapter(Protocol):
     @property
     def traits(self) -> Traits:
         """The properties in which this system differs from others."""
-        ...
 
     async def state(self) -> SystemState:
         """Return everything that the system has."""
-        ...
 
     async def find(self, name: str) -> SystemReservation | None:
         """Return the reservation of this name, or None."""
-        ...
 
     async def create(self, reservation: SystemReservation) -> None:
         """Make a reservation."""
-        ...
 
     async def change(self, reservation: SystemReservation) -> None:
         """Make the reservation of this name as it is here, in one update."""
-        ...
 
     async def delete(self, name: str) -> None:
         """End the reservation of this name, and the jobs in it; a missing one is not an error."""
-        ...
 
     async def end_jobs(self, name: str, *, at_once: bool) -> None:
         """Ask the jobs in the reservation of this name to end, or kill them; no jobs are not an error."""
-        ...
 
     async def finished_jobs(self, asked: ListFinishedJobs) -> tuple[FinishedJob, ...]:
         """Return ended jobs, at least the requested ones; see `Traits.tells_use`."""
-        ...
 
 
 @runtime_checkable
@@ -78,7 +70,6 @@ class LooksAtOnce(Protocol):
 
     async def do_and_look(self, errand: Write) -> tuple[str, SystemReservation | None]:
         """Carry out `errand`; return the reason of a refusal, or "", and what has its name then."""
-        ...
 
 
 async def carry_out(adapter: Adapter, errand: Errand) -> SystemAnswer:

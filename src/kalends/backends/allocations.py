@@ -42,28 +42,22 @@ class Allocator(Protocol):
     @property
     def environment(self) -> Mapping[str, str]:
         """Variables that the commands of a passage need."""
-        ...
 
     @property
     def own_variables(self) -> tuple[str, ...]:
         """Prefixes of the variables that steer those commands; users must not set these."""
-        ...
 
     def passage(self, allocation: Allocation) -> Passage:
         """Return the passage of a program into an allocation of its own, on whose first node it runs."""
-        ...
 
     async def programs(self) -> list[SystemProgram]:
         """Return everything that waits or runs there."""
-        ...
 
     async def prolong(self, name: str, users: Collection[str], until_s: int) -> None:
         """Let an allocation last until then (seconds UTC); a missing one is not an error."""
-        ...
 
     async def release(self, name: str, users: Collection[str], nodes: Collection[str]) -> None:
         """End an allocation of one of `users`, and all that runs in it on `nodes`.
 
         Returns once nothing of it is left. Allocations of other users under that name are left alone.
         """
-        ...

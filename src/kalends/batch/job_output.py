@@ -57,7 +57,6 @@ class Outputs(Protocol):
         Empty if nothing was written yet. Raises `NotFound` for output that is no longer kept, and what
         else is in the way.
         """
-        ...
 
 
 @dataclass(frozen=True)

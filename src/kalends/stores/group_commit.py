@@ -111,7 +111,6 @@ class Transactions(Protocol[Op_contra, Result_co]):
         until `closing` says that the store is being closed. Raises `StoreFailed` when it is not known to
         be durable; then nothing of it is stored, or all of it.
         """
-        ...
 
 
 class GroupCommit(Generic[Op, Result]):

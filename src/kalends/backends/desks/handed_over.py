@@ -108,36 +108,28 @@ class JobLaunch(Protocol):
     @property
     def version(self) -> str:
         """Return the version by which it is reached, for people; raises `NotTaken` if that does not work."""
-        ...
 
     @property
     def numbers_processes(self) -> bool:
         """Whether the number of a job is that of a process on this host."""
-        ...
 
     def submit(self, attempt: str, name: str, program: str, job: HandedOver) -> str:
         """Submit `program` as the job `name`; return its number. Raises `NotTaken`, `NoAnswer` among them."""
-        ...
 
     def foresee(self, nodes: int, limit_s: int) -> int:
         """Return when such a job would start (seconds UTC), which holds nothing; raises as `submit`."""
-        ...
 
     def attach(self, attempt: str, native: str) -> None:
         """Watch a job by its number."""
-        ...
 
     def gone(self, attempt: str) -> str | None:
         """Return the message about a job that has vanished; None if it exists, or its state is unknown."""
-        ...
 
     def cancel(self, attempt: str, name: str, native: str) -> None:
         """End a job; its number may be "" (unknown). Raises `NotTaken`."""
-        ...
 
     def forget(self, attempt: str) -> None:
         """Stop watching it."""
-        ...
 
 
 def run_text(job: HandedOver, folder: str, home: str, *, local: bool) -> str:

@@ -116,23 +116,18 @@ class JobJournal(Protocol):
 
     def entries_after(self, machine: str, number: int) -> Iterator[JournalEntry]:
         """Read the facts of a queue behind fact `number`; raises `StoreDamaged` at an unreadable one."""
-        ...
 
     def mark(self, machine: str, number: int) -> bytes:
         """Return a digest by which the facts up to `number` are known; b"" if there are fewer."""
-        ...
 
     def state(self, machine: str) -> StoredState | None:
         """Return the state that was stored last; None if there is none."""
-        ...
 
     def reserved_after(self, machine: str, time_s: int) -> Sequence[ReservedTime]:
         """Return the reservations that have begun and end after `time_s`, by their ends."""
-        ...
 
     def hosts(self) -> Sequence[StoredHost]:
         """Return the hosts of all machines that have one, by the names of the machines."""
-        ...
 
 
 class JobHistory(Protocol):
@@ -144,11 +139,9 @@ class JobHistory(Protocol):
 
     async def job(self, machine: str, number: int) -> JobOver | None:
         """Return a job that is over."""
-        ...
 
     async def newest(self, machine: str, user: str, before: int, count: int) -> Sequence[JobOver]:
         """Return the newest jobs that are over, with numbers below `before` (0: any)."""
-        ...
 
     async def jobs(
         self,
@@ -164,20 +157,16 @@ class JobHistory(Protocol):
 
         Behind `after` in order of that time, or of their ends, and of their numbers.
         """
-        ...
 
     async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]:
         """Return what was used by jobs that were over in ``[start, end)``."""
-        ...
 
     async def reserved_use(
         self, machine: str, user: str, start: int, end: int
     ) -> Sequence[ReservedUse]:
         """Return what was reserved until a time in ``[start, end)``."""
-        ...
 
     async def reserved(
         self, machine: str, user: str, start: int, count: int, *, end: int = TIME_S_MAX
     ) -> Sequence[ReservedTime]:
         """Return the reservations that have begun before `end` and end after `start`, by their ends."""
-        ...

@@ -32,11 +32,9 @@ class Stillness(Protocol):
 
         Also later: somebody may have woken one of them.
         """
-        ...
 
     def end(self) -> None:
         """Let all go on that were stopped; raises `OSError`."""
-        ...
 
 
 def stillness_of(group: ControlGroup) -> Stillness:

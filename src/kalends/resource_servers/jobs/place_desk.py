@@ -95,11 +95,9 @@ class MachinesOfSite(Protocol):
 
     def rules_of(self, machine: str) -> MachineConfiguration:
         """Return what the owner has configured for a machine."""
-        ...
 
     async def run_script(self, task: RunTask) -> RunOutcome:
         """Run a script of a job in the site's sandbox."""
-        ...
 
     async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
         """Return when the jobs that wait are expected to start; what is known after `wait_s`."""

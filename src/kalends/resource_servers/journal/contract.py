@@ -103,7 +103,6 @@ class Journal(Protocol):
 
     def is_ours(self) -> bool:
         """Whether no other process can have taken the store over yet, by the clock of this one."""
-        ...
 
     @property
     def epoch(self) -> int:
@@ -122,15 +121,12 @@ class Journal(Protocol):
 
     async def load(self) -> Loaded:
         """Raises `StoreDamaged` when the store as a whole cannot be read."""
-        ...
 
     async def deliveries(self) -> StoredDeliveries:
         """Return the deliveries that are neither sent nor given up."""
-        ...
 
     async def close(self) -> None:
         """Store everything that was submitted, and let others open the store."""
-        ...
 
 
 class SlotCursor(NamedTuple):
@@ -155,19 +151,16 @@ class SlotHistory(Protocol):
         self, resource: str, user: str, start: int, end: int, after: SlotCursor, count: int
     ) -> Sequence[SlotUse]:
         """Return slots behind `after`, by their ends."""
-        ...
 
     async def slot_users(
         self, resource: str, user: str, start: int, end: int
     ) -> tuple[SlotUser, ...]:
         """Return the sums of the slots by user."""
-        ...
 
     async def slot_projects(
         self, resource: str, user: str, start: int, end: int
     ) -> tuple[SlotProject, ...]:
         """Return what jobs used in these slots, by the projects of the batch system."""
-        ...
 
 
 class SiteHistory(JobHistory, SlotHistory, Protocol):
@@ -189,19 +182,15 @@ class RunRecords(Protocol):
 
     def keep(self, number: int, at_ms: int, rid: str, job: ScriptRun, outcome: RunOutcome) -> None:
         """Write down a run, soon."""
-        ...
 
     async def newest(self, user: str | None, rid: str, count: int) -> list[calls.RunView]:
         """Return runs of `user` (None: of all users) for the request `rid` ("" for any), newest first."""
-        ...
 
     async def one(self, number: int, user: str | None) -> calls.RunView | None:
         """Return a run of `user` (None: of any user) with its record; None when there is no such here."""
-        ...
 
     async def close(self) -> None:
         """Write what waits, and close the records."""
-        ...
 
 
 class SiteStorage(Protocol):
@@ -217,16 +206,12 @@ class SiteStorage(Protocol):
         Raises `Conflict`, `StoreDamaged` and `Unavailable`, and `ServedElsewhere` while another process of
         the site lives: then this one may look again soon.
         """
-        ...
 
     def history(self, settled: Callable[[], Awaitable[None]]) -> SiteHistory:
         """Return the reader of the past; `settled` returns when all that was submitted is stored."""
-        ...
 
     def runs(self, kept: RunsKept, logger: Logger) -> RunRecords:
         """Return the records of runs, within these limits."""
-        ...
 
     async def close(self) -> None:
         """End all readers of the past."""
-        ...

@@ -63,21 +63,18 @@ class BatchedStore(Protocol[Op_contra, Result]):
 
     def mark(self, operations: Sequence[Op_contra]) -> OwnerMark:
         """Return how far the owner has come with `operations`."""
-        ...
 
     def lock(self, operations: Sequence[Op_contra]) -> Sequence[Statement]:
         """Return what brings and locks the rows that `operations` are about, in one order for all owners.
 
         Where this is empty, nothing is decided by rows, and the whole batch is one message.
         """
-        ...
 
     def decide(self, rows: Rows, operations: Sequence[Op_contra]) -> DecidedBatch[Result]:
         """Return what becomes of `operations`, one after the other, on the `rows` that were locked.
 
         Raises `Collided` where these rows are not all that was to be locked.
         """
-        ...
 
 
 class Batches(Generic[Op, Result]):
