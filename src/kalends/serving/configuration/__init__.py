@@ -13,7 +13,6 @@ members    other servers that a server calls
 notices    mail and webhooks
 servers    a site, a broker and a virtual site
 parser     the file to these values
-checks     checks that several of these need
 token_risks   settings that allow another server to use a user's token
 """
 
@@ -21,17 +20,14 @@ from kalends.serving.configuration.keys import (
     CallsConfiguration,
     ClaimsConfiguration,
     KeyConfiguration,
-    SiteCallsConfiguration,
     TlsConfiguration,
 )
 from kalends.serving.configuration.machines import (
     BatchSystemConfiguration,
-    FairShareConfiguration,
     JobLimitsConfiguration,
     MachineConfiguration,
 )
 from kalends.serving.configuration.members import (
-    MemberConfiguration,
     NearConfiguration,
     PeerConfiguration,
 )
@@ -44,7 +40,6 @@ from kalends.serving.configuration.notices import (
 from kalends.serving.configuration.parser import (
     CONFIGURATION_BYTES_MAX,
     Configuration,
-    LogConfiguration,
     check_configuration,
     configuration_of,
     load_configuration,
@@ -64,15 +59,12 @@ from kalends.serving.configuration.rules import (
 )
 from kalends.serving.configuration.sections import (
     MAIL_ADDRESS,
-    DurationOrNoneS,
     DurationS,
     StorePlace,
 )
 from kalends.serving.configuration.servers import (
     AgentsConfiguration,
-    AuditLogConfiguration,
     BrokerConfiguration,
-    BrokerLimits,
     DeputyConfiguration,
     GrantConfiguration,
     ListeningConfiguration,
@@ -88,11 +80,9 @@ __all__ = [
     "AccessConfiguration",
     "AccountConfiguration",
     "AgentsConfiguration",
-    "AuditLogConfiguration",
     "BatchSystemConfiguration",
     "BlackoutConfiguration",
     "BrokerConfiguration",
-    "BrokerLimits",
     "BrokerNotices",
     "BufferConfiguration",
     "CallsConfiguration",
@@ -100,18 +90,14 @@ __all__ = [
     "Configuration",
     "DecideConfiguration",
     "DeputyConfiguration",
-    "DurationOrNoneS",
     "DurationS",
-    "FairShareConfiguration",
     "GrantConfiguration",
     "HoursConfiguration",
     "JobLimitsConfiguration",
     "KeyConfiguration",
     "LimitConfiguration",
     "ListeningConfiguration",
-    "LogConfiguration",
     "MachineConfiguration",
-    "MemberConfiguration",
     "NearConfiguration",
     "NoticeRules",
     "NoticesConfiguration",
@@ -120,7 +106,6 @@ __all__ = [
     "PriorityConfiguration",
     "ResourceConfiguration",
     "RulesConfiguration",
-    "SiteCallsConfiguration",
     "SiteConfiguration",
     "SiteLimits",
     "StorePlace",
