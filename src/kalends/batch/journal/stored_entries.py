@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from kalends.batch.journal.contract import ReservedTime
 from kalends.batch.queue.facts import JournalEntry, decode_fact
 from kalends.core.errors import StoreDamaged
 
@@ -28,6 +29,11 @@ def entry_of(machine: str, row: EntryRow) -> JournalEntry:
             where=machine,
             remedy="restore a backup of the site's store",
         ) from error
+
+
+def reserved_time(row: Sequence[Any]) -> ReservedTime:
+    """Return what is in a row whose columns are the fields of `ReservedTime`, in order."""
+    return ReservedTime(**dict(zip(ReservedTime.__struct_fields__, row, strict=True)))
 
 
 def mark_of(rows: Sequence[EntryRow], number: int) -> bytes:

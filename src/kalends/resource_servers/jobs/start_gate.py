@@ -70,7 +70,7 @@ class StartGate:
             return True
         if not isinstance(action, Relimit):
             del self._waiting[rid]
-            never = partial(_void, number=job.number, attempt=action.attempt)
+            never = partial(void, number=job.number, attempt=action.attempt)
             self._loop.call_soon(self._report, machine, never)
         return False
 
@@ -112,7 +112,7 @@ class StartGate:
         return WAITS if waits else ""
 
 
-def _void(queue: BatchQueue, now: int, *, number: int, attempt: int) -> None:
+def void(queue: BatchQueue, now: int, *, number: int, attempt: int) -> None:
     queue.void(number, attempt, now)
 
 

@@ -23,6 +23,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.core.durations import format_duration
 from kalends.core.errors import KalendsError, NotFound, Unavailable
 from kalends.core.steps import StepPart, is_key_of_part, variables_of_part
+from kalends.resource_servers.jobs.start_gate import Step, void
 from kalends.resource_servers.participation.effects import StartWord
 from kalends.resource_servers.participation.placed_jobs.start_questions import StartQuestions
 from kalends.resource_servers.service import SiteEngine
@@ -37,7 +38,6 @@ MISSED: Final = "its other parts did not have their nodes within {}"
 MOVED: Final = "it was started again on other nodes than its other parts know"
 OVER: Final = "another part does not start, or its reservation was cancelled"
 
-Step = Callable[[BatchQueue, int], None]
 Seat = tuple[str, int]
 """A machine, and the number of the job there."""
 
@@ -229,7 +229,7 @@ class StepGate:
         if waits is not None:
             self._leave(seat)
             attempt = waits.start.attempt
-            self._report(seat[0], partial(_void, number=seat[1], attempt=attempt))
+            self._report(seat[0], partial(void, number=seat[1], attempt=attempt))
 
     def _leave(self, seat: Seat) -> None:
         waits = self._waiting.pop(seat)
@@ -253,10 +253,6 @@ def request_of(queue: BatchQueue, job: BatchJob) -> str:
         if (claim.reservation, claim.user) == whose and claim.end > queue.last_s:
             return claim.request or claim.reservation
     return ""
-
-
-def _void(queue: BatchQueue, now: int, *, number: int, attempt: int) -> None:
-    queue.void(number, attempt, now)
 
 
 def _cancel(queue: BatchQueue, now: int, *, number: int, why: str) -> None:

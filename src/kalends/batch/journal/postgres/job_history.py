@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from kalends.batch.journal.contract import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
-from kalends.batch.journal.postgres.job_tables import RESERVED_AFTER, reserved_time
+from kalends.batch.journal.postgres.job_tables import RESERVED_AFTER
+from kalends.batch.journal.stored_entries import reserved_time
 from kalends.contract.history_calls import PastBy
 from kalends.core.limits import TIME_S_MAX
 from kalends.stores.postgres.readers import Readers

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from kalends.batch.journal.contract import ReservedTime, StoredHost, StoredState
-from kalends.batch.journal.postgres.job_tables import RESERVED_AFTER, reserved_time
-from kalends.batch.journal.stored_entries import MARKED_FACTS, entry_of, mark_of
+from kalends.batch.journal.postgres.job_tables import RESERVED_AFTER
+from kalends.batch.journal.stored_entries import MARKED_FACTS, entry_of, mark_of, reserved_time
 from kalends.batch.queue.facts import JournalEntry
 from kalends.core.limits import TIME_S_MAX
 from kalends.stores.postgres.address import Address

@@ -151,8 +151,3 @@ RESERVED_AFTER: Final = (
     " order by ends_at, reservation, booked_start limit $5::bigint"
 )
 """The fields of `ReservedTime`, in order."""
-
-
-def reserved_time(row: tuple[object, ...]) -> ReservedTime:
-    """Return what a row of `RESERVED_AFTER` tells."""
-    return ReservedTime(**dict(zip(ReservedTime.__struct_fields__, row, strict=True)))  # type: ignore[arg-type]  # columns have the types of the fields

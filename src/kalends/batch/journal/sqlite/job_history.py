@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from kalends.batch.journal.contract import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
-from kalends.batch.journal.sqlite.job_tables import RESERVED, reserved_time
+from kalends.batch.journal.sqlite.job_tables import RESERVED
+from kalends.batch.journal.stored_entries import reserved_time
 from kalends.contract.history_calls import PastBy
 from kalends.core.errors import Unavailable
 from kalends.core.limits import TIME_S_MAX

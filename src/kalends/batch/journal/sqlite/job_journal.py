@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kalends.batch.journal.contract import JobJournal, ReservedTime, StoredHost, StoredState
-from kalends.batch.journal.sqlite.job_tables import RESERVED, reserved_time
-from kalends.batch.journal.stored_entries import MARKED_FACTS, entry_of, mark_of
+from kalends.batch.journal.sqlite.job_tables import RESERVED
+from kalends.batch.journal.stored_entries import MARKED_FACTS, entry_of, mark_of, reserved_time
 from kalends.batch.queue.facts import JournalEntry
 from kalends.stores.sqlite.sqlite_file import reading
 

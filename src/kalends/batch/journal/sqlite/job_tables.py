@@ -14,8 +14,7 @@ machine_host of each machine whose jobs are processes of a host: that host
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -154,8 +153,3 @@ PART: Final = StorePart[sqlite3.Connection](
         StoredState: store_state,
     },
 )
-
-
-def reserved_time(row: Sequence[Any]) -> ReservedTime:
-    """Return what is in a row of the columns `RESERVED`."""
-    return ReservedTime(**dict(zip(ReservedTime.__struct_fields__, row, strict=True)))
