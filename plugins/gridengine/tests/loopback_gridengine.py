@@ -16,7 +16,7 @@ from tests.backends import own_hosts
 from tests.backends.own_hosts import OwnHosts
 from tests.support.patience import PATIENCE_S
 
-from kalends.demo.clusters.loopback_accounts import wait_until
+from kalends.demo.clusters.loopback_slurm import wait_until
 
 PROGRAMS: Final = Path("/usr/lib/gridengine")
 SHARED: Final = Path("/var/lib/gridengine")
