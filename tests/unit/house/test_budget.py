@@ -21,7 +21,7 @@ BUDGET: Final = {
     "client": 9_350,  # Functions are jobs, and their results come back; owners join a broker, close sites.
     "contract": 5_760,  # Calls about series, sharing, and about the sites of a broker; hints in bids.
     "core": 7_030,  # Recurrence rules came from calendars; series are on local clocks; hints of buffers.
-    "demo": 3_590,  # Servers on a PostgreSQL cluster of its own are killed while users book.
+    "demo": 3_320,  # Servers on a PostgreSQL cluster of its own are killed while users book.
     "extras.py": 50,
     "federation": 1_060,  # What a site learns from bids that it has lost, and the aims of its bids.
     "machines": 1_020,
@@ -45,7 +45,7 @@ Whoever raises a number writes the reason beside it. Whoever makes a room smalle
 SLACK: Final = 0.03
 """The share of a budget that may be unused."""
 
-TESTS: Final = 167_060
+TESTS: Final = 167_330
 """The lines of all `tests`: one suite has all stores of a register, brokers run on PostgreSQL, a simulated
 register answers late or never, as a database does; real ones are failed over under an auditor's eyes;
 bids carry hints, aims and ranks."""
