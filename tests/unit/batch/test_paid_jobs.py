@@ -80,10 +80,10 @@ class Paid:
             )[0],
         )
 
-    def end(self, number: int, kind: f.EndKind = "exit") -> None:
+    def end(self, number: int, kind: f.EndKind = "exit", ran_s: float = 0.0) -> None:
         attempt = self.queue.job(number).attempt
         self.service.step(BOX, lambda queue, now: queue.begun(number, attempt, now))
-        ending = f.JobEnding(kind=kind)
+        ending = f.JobEnding(kind=kind, ran_s=ran_s)
         self.service.step(BOX, lambda queue, now: queue.ended(number, attempt, ending, now))
         self.credits.check()
 
@@ -146,6 +146,30 @@ async def test_what_a_job_runs_beyond_its_limit_is_the_owners(path: Path) -> Non
         site.clock.pass_s(HOUR + 300)
         site.end(number, "limit")
         assert site.has() == (40, 0)
+
+
+@pytest.mark.parametrize("held_s", [10 * HOUR, 60, 0])
+async def test_what_its_shepherd_has_measured_is_paid_where_the_sites_clock_cannot_be_right(
+    path: Path, held_s: int
+) -> None:
+    """A site that was down for long learns late of an end; a clock that was set back is too early."""
+    async with paid(path, MIDNIGHT + 12 * HOUR) as site:
+        site.grant("user:ann", 50)
+        number = site.submit(nodes=2)
+        site.clock.pass_s(held_s)
+        site.end(number, ran_s=HOUR / 3)
+        assert site.has()[0] == pytest.approx(50 - 2 * 10 / 3)
+
+
+async def test_the_prices_of_the_time_that_it_ran_are_paid_though_its_end_is_heard_late(
+    path: Path,
+) -> None:
+    async with paid(path, MIDNIGHT + 6 * HOUR - 600) as site:
+        site.grant("user:ann", 50)
+        number = site.submit()
+        site.clock.pass_s(10 * HOUR)
+        site.end(number, ran_s=1_200.0)
+        assert site.has()[0] == pytest.approx(50 - (1 + 10) / 6)
 
 
 async def test_a_job_that_cannot_be_paid_is_refused_and_nothing_is_reserved(path: Path) -> None:

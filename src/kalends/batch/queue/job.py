@@ -120,15 +120,19 @@ class BatchJob:
         self.last_nodes = nodes or self.last_nodes
 
     def count_by(self, ran_s: float) -> None:
-        """Let its shepherd's clock tell how long this attempt ran, where the queue's cannot be right."""
+        """Let its shepherd's clock tell how long this attempt ran, where the queue's cannot be right.
+
+        The prices are those of so much time from its start, for a late end says nothing about its use.
+        """
         if not ran_s or clocks_agree(self.held_s, ran_s):
             return
-        node_s, cost = self.node_seconds, self.cost
-        if not self.held_s:
-            node_s = len(self.last_nodes)
-            cost = node_s * self.steps[0][2] if self.steps else 0
-        self.node_seconds = node_s * int(ran_s) // (self.held_s or 1)
-        self.cost = cost * int(ran_s) // (self.held_s or 1)
+        known = (self.node_seconds, self.held_s) if self.held_s else (len(self.last_nodes), 1)
+        node_s, held_s = known
+        self.node_seconds = node_s * int(ran_s) // held_s
+        if self.steps:
+            start_s, until_s = self.steps[0][0], self.steps[-1][1]
+            of_a_node = cost_by(self.steps, 1, start_s, min(start_s + int(ran_s), until_s))
+            self.cost = of_a_node * self.node_seconds // max(int(ran_s), 1)
 
     def stand(self, now: int) -> None:
         """Stand still from now on, without nodes."""
