@@ -34,9 +34,9 @@ def jobs_start_before_they_are_stored() -> None:
     """What a queue has decided is done at once."""
     store = JobLedger.store_jobs
 
-    def too_early(self: JobLedger, operations: Any, durable: Any) -> None:
+    def too_early(self: JobLedger, operations: Any, durable: Any, charged: Any = ()) -> None:
         durable()
-        store(self, operations, lambda: None)
+        store(self, operations, lambda: None, charged)
 
     JobLedger.store_jobs = too_early  # type: ignore[method-assign]
 

@@ -51,8 +51,16 @@ Step = Callable[[BatchQueue, int], object]
 class SiteLedger(Protocol):
     """The calendar of the site, and its store."""
 
-    def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
-        """Store, and call `durable` when it is done; if that fails, this life of the site is over."""
+    def store_jobs(
+        self,
+        operations: Sequence[Operation],
+        durable: Callable[[], None],
+        charged: Sequence[tuple[str, BatchJob]] = (),
+    ) -> None:
+        """Store, and call `durable` when it is done; if that fails, this life of the site is over.
+
+        The jobs `charged`, each of a machine, are over; each is charged once, by the same write.
+        """
 
     def store_later(self, operations: Sequence[Operation]) -> None:
         """Store before the next write, or soon: no answer depends on it yet."""
@@ -85,9 +93,6 @@ class SiteLedger(Protocol):
 
     def steps(self, queue: BatchQueue, job: BatchJob) -> Sequence[tuple[int, int, int]]:
         """Return the prices of a job that has just got its nodes, until its limit, for `JobPriced`."""
-
-    def charge(self, machine: str, job: BatchJob) -> None:
-        """Charge a job that is over, once; it is stored before its end."""
 
 
 class QueueService:
@@ -291,8 +296,6 @@ class QueueService:
         deliveries = self._notices.post(queue.name, effects.milestones, self.now_s())
         over = [job for job in effects.over if not job.offered]
         for job in over:
-            if job.charge:
-                self._ledger.charge(queue.name, job)
             for hear in self._over:
                 hear(queue.name, job)
         operations: list[Operation] = [*also, *(over_of(queue.name, job) for job in over)]
@@ -304,7 +307,8 @@ class QueueService:
         elif operations or effects.actions:
             actions = tuple(effects.actions)
             durable = partial(self._durable, queue.name, actions, deliveries)
-            self._ledger.store_jobs(operations, durable)
+            charged = [(queue.name, job) for job in over if job.charge]
+            self._ledger.store_jobs(operations, durable, charged)
         self._book(queue, effects.occupied)
         if effects.moved:
             self._tell(queue.name, _users_of(queue, effects))

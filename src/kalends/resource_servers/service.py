@@ -213,14 +213,17 @@ class SiteEngine:
 
         Raises `Unavailable` when the store has failed, or the step breaks: then this life is over.
         """
+        result = self._take(step)
+        self._carry_out()
+        return result
+
+    def _take(self, step: Callable[[Participant, Moment], T]) -> T:
         if self._failure is not None:
             raise unavailable()
         try:
-            result = step(self.participant, self._now())
+            return step(self.participant, self._now())
         except Exception as error:
             raise self._give_up(error) from error
-        self._carry_out()
-        return result
 
     def end(self, why: str) -> None:
         """End this life, though its store works: the next one is to begin otherwise."""
@@ -233,6 +236,16 @@ class SiteEngine:
     def persist(self, operations: Sequence[SiteOperation], durable: Callable[[], None]) -> None:
         """Store `operations`, after everything before them, and call `durable` then."""
         self._writer.submit(operations, lambda _: durable(), self._fail)
+
+    def persist_with(
+        self,
+        step: Callable[[Participant, Moment], None],
+        operations: Sequence[SiteOperation],
+        durable: Callable[[], None],
+    ) -> None:
+        """Store `operations`, and by the same write what follows from `step`; raises as `apply` does."""
+        self._take(step)
+        self._carry_out(operations, durable)
 
     def persist_later(self, operations: Sequence[SiteOperation]) -> None:
         """Store `operations` in their turn, but not at once: nobody misses them if they are lost."""
@@ -299,19 +312,24 @@ class SiteEngine:
         await asyncio.gather(self._pruning, return_exceptions=True)
         await self._journal.close()
 
-    def _carry_out(self) -> Sequence[Send]:
+    def _carry_out(
+        self,
+        also: Sequence[SiteOperation] = (),
+        durable: Callable[[], None] = lambda: None,
+    ) -> Sequence[Send]:
+        """Store the facts of a step, and `also` these; do what follows, and call `durable` then."""
         effects = self.participant.take_effects()
         for alarm in effects.alarms:
             self._alarmed(alarm)
         for about, text in effects.reports:
             self._reported(about, f"{about}: {text}" if text else "")
         leaving = effects.sends or effects.provisions
-        facts: Sequence[SiteOperation] = effects.facts
+        facts: Sequence[SiteOperation] = [*effects.facts, *also]
         if not facts and self._journal.fenced and effects.weigh:
             facts = (NOTHING,)
         if facts or (leaving and not self._writer.idle):
-            durable = partial(self._durable, effects, self.participant.position)
-            self._writer.submit(facts, durable, self._fail)
+            done = partial(self._durable, effects, self.participant.position, durable)
+            self._writer.submit(facts, done, self._fail)
         elif leaving:
             self._let_go(effects)
         if effects.errands or effects.relays:
@@ -331,10 +349,15 @@ class SiteEngine:
             queues.claims_moved(moved)
 
     def _durable(
-        self, effects: ParticipantEffects, position: int, results: Sequence[int | None]
+        self,
+        effects: ParticipantEffects,
+        position: int,
+        durable: Callable[[], None],
+        results: Sequence[int | None],
     ) -> None:
         self.position = position
         self._let_go(effects)
+        durable()
 
     def _let_go(self, effects: ParticipantEffects) -> None:
         if effects.sends:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,6 +30,7 @@ from kalends.resource_servers.journal.sqlite.site_store import SiteStore
 from kalends.resource_servers.participation.credits.accounts import PayingAccount, PayingAccounts
 from kalends.resource_servers.participation.credits.credits import Credits
 from kalends.resource_servers.participation.participant import Participant
+from kalends.stores.group_commit import GroupCommit
 
 HOUR = 3_600
 ANN = Principal("ann")
@@ -265,6 +267,28 @@ async def test_a_restart_keeps_what_is_reserved_and_charges_no_job_twice(path: P
         assert again.has() == after == (47.5, 0)
     async with paid(path) as last:
         assert last.has() == after
+
+
+async def test_a_job_is_charged_by_the_write_that_stores_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a crash in between would charge it, keep its credit reserved, and tell another cost later."""
+    written: list[set[str]] = []
+    submit = GroupCommit.submit
+
+    def noted(self: Any, operations: Any, done: Any, failed: Any) -> None:
+        written.append({type(each).__name__ for each in operations})
+        submit(self, operations, done, failed)
+
+    async with paid(path) as site:
+        site.grant("user:ann", 50)
+        number = site.submit(nodes=2)
+        site.clock.pass_s(HOUR)
+        monkeypatch.setattr(GroupCommit, "submit", noted)
+        site.end(number)
+        assert site.has() == (48, 0)
+    with_charges = [each for each in written if "EntryStored" in each]
+    assert with_charges == [{"EntryStored", "JobOver", "JobEntries"}]
 
 
 async def test_a_price_that_changes_while_a_job_runs_does_not_change_its_cost(path: Path) -> None:

@@ -149,9 +149,9 @@ async def test_a_machine_moves_to_another_host_in_the_same_write_in_which_its_jo
     queue.submit(Principal("ann"), JOB, "the-key-1", STORED_S)
     store = JobLedger.store_jobs
 
-    def noted(self: JobLedger, operations: Any, durable: Any) -> None:
+    def noted(self: JobLedger, operations: Any, durable: Any, charged: Any) -> None:
         stored.append([*operations])
-        store(self, operations, durable)
+        store(self, operations, durable, charged)
 
     monkeypatch.setattr(JobLedger, "store_jobs", noted)
     host = StoredHost(BOX, "2b", "there")

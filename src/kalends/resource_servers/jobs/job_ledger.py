@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -24,6 +25,7 @@ from kalends.core.errors import (
     Refusal,
     RefusalCode,
 )
+from kalends.core.intervals import Moment
 from kalends.core.jobs import JobRequest
 from kalends.core.money import COST_MAX, NO_CAP, PIECES_MAX, format_credits
 from kalends.core.principals import Principal
@@ -31,6 +33,7 @@ from kalends.core.refusals import error_of
 from kalends.resource_servers.participation.claims.bills import Share
 from kalends.resource_servers.participation.claims.occupancy import Piece
 from kalends.resource_servers.participation.credits.credits import Credits
+from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.placed_jobs.job_bookings import QueueMove, RunningJob
 from kalends.resource_servers.participation.placed_jobs.placed_jobs import PlacedJobs
 from kalends.resource_servers.service import SiteEngine
@@ -105,8 +108,16 @@ class JobLedger:
     def __init__(self, engine: SiteEngine, jobs: PlacedJobs) -> None:
         self._engine, self._jobs = engine, jobs
 
-    def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
-        self._engine.persist(operations, durable)
+    def store_jobs(
+        self,
+        operations: Sequence[Operation],
+        durable: Callable[[], None],
+        charged: Sequence[tuple[str, BatchJob]] = (),
+    ) -> None:
+        if charged:
+            self._engine.persist_with(partial(_charge, charged), operations, durable)
+        else:
+            self._engine.persist(operations, durable)
 
     def store_later(self, operations: Sequence[Operation]) -> None:
         self._engine.persist_later(operations)
@@ -197,16 +208,6 @@ class JobLedger:
         priority = charged_class(queue.flow.terms, request.priority, queue.flow.policy)
         return [*islice(prices.steps(job.principal, start, start + longest_s, priority), STEPS_MAX)]
 
-    def charge(self, machine: str, job: BatchJob) -> None:
-        assert job.pays is not None
-        account, cost = job.pays.account, job.charge
-        shares = [Share(*astuple(each)) for each in job.shares]
-        self._engine.apply(
-            lambda site, now: site.wing(Credits).job_over(
-                machine, job.number, job.principal.user, account, cost, shares, now.wall_s
-            )
-        )
-
     def holder(self, machine: str, booking: int) -> str | None:
         """Return who holds or has locked what is booked, or None if it is no more."""
         try:
@@ -222,3 +223,12 @@ class JobLedger:
             found.append(stake.replaces)
             stake = stakes.peek(stake.replaces)
         return found
+
+
+def _charge(charged: Sequence[tuple[str, BatchJob]], site: Participant, now: Moment) -> None:
+    for machine, job in charged:
+        assert job.pays is not None
+        shares = [Share(*astuple(each)) for each in job.shares]
+        user, account = job.principal.user, job.pays.account
+        credits = site.wing(Credits)
+        credits.job_over(machine, job.number, user, account, job.charge, shares, now.wall_s)
