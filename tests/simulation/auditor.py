@@ -177,6 +177,11 @@ class Auditor:
                 self.horizons[site] = fact.horizon_s
         self._fits(f"{site} as stored", self.stored[site])
 
+    def site_is_at(self, site: str, told: int, stored: int) -> None:
+        """What a site tells of its position tells whether a copy of its store lacks anything."""
+        if told != stored and site not in self.hostile:
+            self._wrong(f"{site} tells that it is at {told}, and has stored {stored}")
+
     def books_of(self, site: str) -> SiteBooks:
         return SiteBooks(
             dict(self.stored[site]), dict(self.bodies[site]),

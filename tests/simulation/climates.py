@@ -20,6 +20,8 @@ from tests.simulation.clocks import FASTEST, SKEW_MS_MAX, SLOWEST
 from tests.simulation.common_times import CommonTimesJudge, LyingHub
 from tests.simulation.hand_overs import handed_over
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
+from tests.simulation.job_sites import JobWorld, PostgresJobWorld
+from tests.simulation.jobs_paid import BESIDE_JOBS, paid_jobs
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.owners import Guarded, owners_answer, owners_think
@@ -321,6 +323,18 @@ def old_charges_restored(world: World) -> None:
         stores_put_back(world, FAULTS_MS)
 
 
+def paid_jobs_restored(world: World) -> None:
+    """Jobs are paid beside bookings, and stores of some sites are put back."""
+    paid_jobs(world)
+    stores_put_back(world, FAULTS_MS)
+
+
+def paid_jobs_taken_over(world: World) -> None:
+    """The same while sites pause for longer than their leases, and standbys take over."""
+    sites_on_postgres(world)
+    paid_jobs(world)
+
+
 def owners_and_clocks(world: World) -> None:
     """Owners approve bookings while clocks are wrong by hours, days and years."""
     wild_clocks(world)
@@ -587,6 +601,14 @@ CHARGES_FOLDED: Final = Climate(
 APPROVED_AND_CHARGED: Final = Climate(
     "approved-and-charged", CHARGED, owners_charge_and_think, participant=Guarded, costs=3
 )
+PAID_JOBS: Final = Climate("paid-jobs", BESIDE_JOBS, paid_jobs, costs=3, world=JobWorld)
+PAID_JOBS_RESTORED: Final = Climate(
+    "paid-jobs-restored", BESIDE_JOBS, paid_jobs_restored, costs=3, world=JobWorld
+)
+PAID_JOBS_TAKEN_OVER: Final = Climate(
+    "paid-jobs-taken-over", BESIDE_JOBS, paid_jobs_taken_over, hard=0.0, costs=4,
+    world=PostgresJobWorld,
+)  # fmt: skip
 WEEKS_PASS: Final = Climate(
     "weeks-pass", USED_UP, weeks_pass, 420_000, hard=0.0, participant=DroppedSoon, costs=4
 )
@@ -656,6 +678,9 @@ CLIMATES: Final = {
         CHARGES_RESTORED,
         CHARGES_FOLDED,
         APPROVED_AND_CHARGED,
+        PAID_JOBS,
+        PAID_JOBS_RESTORED,
+        PAID_JOBS_TAKEN_OVER,
         WEEKS_PASS,
         WEEKS_RESTORED,
         STORES_RESTORED,

@@ -14,10 +14,13 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from store_support import store_facts
 
+from kalends.batch.journal.contract import JobOver
+from kalends.batch.journal.sqlite.job_tables import entries_after, over_newest
+from kalends.batch.queue.facts import JournalEntry
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
 from kalends.broker.register.sqlite.broker_store import SCHEMA
@@ -33,6 +36,9 @@ from tests.simulation.kernel import Kernel
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import Node
+
+
+JOBS_MAX: Final = 1_000
 
 
 class DiskFailed(Exception):
@@ -100,6 +106,23 @@ class SiteDisk:
         if self._kernel.chance(sync):
             self._kernel.fault("failed sync", self._site)
             raise DiskFailed
+
+    @property
+    def position(self) -> int:
+        """The number of the last row of the journal: what the site tells brokers must be just that."""
+        assert self._store is not None
+        connection = self._store.file.connection
+        return int(connection.execute("select coalesce(max(seq), 0) from journal").fetchone()[0])
+
+    def job_entries(self, machine: str) -> list[JournalEntry]:
+        """Return all facts of a queue."""
+        assert self._store is not None
+        return list(entries_after(self._store.file.connection, machine, 0))
+
+    def jobs_over(self, machine: str) -> list[JobOver]:
+        """Return the jobs of a machine that are over."""
+        assert self._store is not None
+        return over_newest(self._store.file.connection, machine, "", 0, JOBS_MAX)
 
     def tear(self, facts: Sequence[SiteFact], wall_ms: int) -> None:
         """Lose power while `facts` are being written; the log is cut at any byte of them."""

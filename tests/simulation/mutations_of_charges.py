@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from kalends.broker.coordination.voting.decide_phase import DecidePhase
 from kalends.core.intervals import Moment
+from kalends.resource_servers.jobs.job_ledger import JobLedger
 from kalends.resource_servers.participation.claims.bills import Bill
 from kalends.resource_servers.participation.credits.credits import Credits
-from kalends.resource_servers.participation.credits.entries import stored_entry
+from kalends.resource_servers.participation.credits.entries import (
+    decode_entry,
+    job_key,
+    stored_entry,
+)
 from kalends.resource_servers.participation.credits.ledger import CreditLedger, of_path
-from kalends.resource_servers.participation.effects import EntriesFolded
+from kalends.resource_servers.participation.effects import EntriesFolded, EntryStored
 from kalends.resource_servers.participation.memory.comparison import Comparison
 from kalends.resource_servers.participation.memory.retention import Retention
+from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import (
     APPROVED_AND_CHARGED,
     CHARGES_FOLDED,
     CHARGES_RESTORED,
     OWNERS_CHARGE,
+    PAID_JOBS,
     RECLAIMED_AND_CHARGED,
     RUNNING_CHARGED,
     DroppedSoon,
 )
+from tests.simulation.job_sites import JobSite, JobWorld
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.owners import Guarded
-from tests.simulation.shipped_site import site_with
+from tests.simulation.shipped_site import SHIPPED, site_with
 
 
 class ChargesTwice(Credits):
@@ -144,14 +154,35 @@ class FeesByItsOwnClock(Retention):
         return int(now.wall_s)
 
 
+class FeesBackDated(Retention):
+    """By a time a minute and a half before the one that is recorded with the decision."""
+
+    def decided_at(self, source: str, at: int, now: Any) -> int:
+        return super().decided_at(source, at, now) - 90
+
+
+class CancelsDatedByTheirRequests(DecidePhase):
+    """Sites are told when the request was made in place of when it was cancelled."""
+
+    def resend(self, case: Any, part: Any) -> None:
+        decided, case.record.cancelled_at = (
+            case.record.cancelled_at,
+            case.record.created_ms // 1_000,
+        )
+        super().resend(case, part)
+        case.record.cancelled_at = decided
+
+
 class LotsAreLeftAlone(CreditLedger):
     def returned(self, shares: Any, back: int) -> Any:
         return super().returned(shares, 0)
 
 
 class RefundsIntoNoLot(Credits):
-    def __init__(self, base: Any, *, accounts: Any = None, entries: Any = ()) -> None:
-        super().__init__(base, accounts=accounts, entries=entries)
+    def __init__(
+        self, base: Any, *, accounts: Any = None, entries: Any = (), of_jobs: Any = ()
+    ) -> None:
+        super().__init__(base, accounts=accounts, entries=entries, of_jobs=of_jobs)
         self.ledger = LotsAreLeftAlone(entries)
 
 
@@ -219,9 +250,87 @@ class LosesWhatItFolds(CreditLedger):
 
 
 class FoldsTooLittle(Credits):
-    def __init__(self, base: Any, *, accounts: Any = None, entries: Any = ()) -> None:
-        super().__init__(base, accounts=accounts, entries=entries)
+    def __init__(
+        self, base: Any, *, accounts: Any = None, entries: Any = (), of_jobs: Any = ()
+    ) -> None:
+        super().__init__(base, accounts=accounts, entries=entries, of_jobs=of_jobs)
         self.ledger = LosesWhatItFolds(entries)
+
+
+class GrantsAreEnteredFirst(Credits):
+    """In memory a grant stands behind all entries before it; it is stored in front of them."""
+
+    def _once(self, entry: Any) -> Any:
+        return super()._once(replace(entry, number=1))
+
+
+class GrantsAreNotCounted(Participant):
+    """What is told of the position of the site leaves grants out."""
+
+    def take_effects(self) -> Any:
+        taken = super().take_effects()
+        entries = [decode_entry(each.body) for each in taken.facts if isinstance(each, EntryStored)]
+        self.position -= sum(entry.kind == "grant" for entry in entries)
+        return taken
+
+
+class ChargesApart(JobLedger):
+    """The charge of a job is stored by a write of its own, before its end."""
+
+    def store_jobs(self, operations: Any, durable: Any, charged: Any = ()) -> None:
+        if charged:
+            super().store_jobs((), lambda: None, charged)
+        super().store_jobs(operations, durable)
+
+
+class ChargesEachEnd(Credits):
+    """A job whose end is heard again is charged again."""
+
+    def job_over(
+        self, machine: str, number: int, user: str, account: str, cost: int, reserved: Any,
+        now_s: int,
+    ) -> None:  # fmt: skip
+        known = job_key(machine, number) in self.ledger
+        again = f"{machine}/again" if known else machine
+        super().job_over(again, number, user, account, cost, reserved, now_s)
+
+
+class KeptLiens(Counter[Any]):
+    """The most that jobs have had reserved of each lot."""
+
+    def __init__(self, liens: Any) -> None:
+        super().__init__()
+        self.liens = liens
+
+    def items(self) -> Any:
+        self.update({lot: max(0, n - self[lot]) for lot, n in self.liens.items()})
+        return super().items()
+
+
+class KeepsTheLiensOfJobs(Credits):
+    def __init__(
+        self, base: Any, *, accounts: Any = None, entries: Any = (), of_jobs: Any = ()
+    ) -> None:
+        kept = [KeptLiens(each) for each in of_jobs]
+        super().__init__(base, accounts=accounts, entries=entries, of_jobs=kept)
+
+
+class JobsReserveNothing(Credits):
+    def __init__(
+        self, base: Any, *, accounts: Any = None, entries: Any = (), of_jobs: Any = ()
+    ) -> None:
+        super().__init__(base, accounts=accounts, entries=entries)
+
+
+class ChargesWhatIsReserved(Credits):
+    """A job pays for its whole limit."""
+
+    def job_over(
+        self, machine: str, number: int, user: str, account: str, cost: int, reserved: Any,
+        now_s: int,
+    ) -> None:  # fmt: skip
+        most = sum(share.amount for share in reserved if share.account == account)
+        super().job_over(machine, number, user, account, most, reserved, now_s)
 
 
 def _folded(name: str, kind: type[Credits]) -> Mutation:
@@ -234,6 +343,19 @@ def _charged(name: str, kind: type[Credits]) -> Mutation:
 
 def _restored(name: str, kind: type[Credits]) -> Mutation:
     return Mutation(name, world_with(payments=kind), CHARGES_RESTORED)
+
+
+def _paid(
+    name: str, payments: type[Credits] = Credits, ledger: type[JobLedger] = JobLedger
+) -> Mutation:
+    class Ledgered(JobSite):
+        make_ledger = staticmethod(ledger)
+
+    class Broken(JobWorld):
+        make_payments = staticmethod(payments)
+        site_node = Ledgered
+
+    return Mutation(name, Broken, PAID_JOBS)
 
 
 MUTATIONS_OF_CHARGES: Final = (
@@ -260,6 +382,16 @@ MUTATIONS_OF_CHARGES: Final = (
         OWNERS_CHARGE,
     ),
     Mutation(
+        "a fee is back-dated",
+        world_with(participant=site_with(retention=FeesBackDated)),
+        RUNNING_CHARGED,
+    ),
+    Mutation(
+        "a fee is by when the request was made",
+        world_with(coordinator=CancelsDatedByTheirRequests),
+        RUNNING_CHARGED,
+    ),
+    Mutation(
         "nothing is reserved while owners think",
         world_with(participant=Guarded, payments=ReservesNothingForOwners),
         APPROVED_AND_CHARGED,
@@ -277,6 +409,17 @@ MUTATIONS_OF_CHARGES: Final = (
     _folded("what is still to be decided is folded", FoldsWhatStands),
     _folded("what is folded is not stored", FoldsInMemory),
     _folded("an account is left out when entries are folded", FoldsTooLittle),
+    _paid("grants are not in position", GrantsAreEnteredFirst),
+    Mutation(
+        "the position does not count grants",
+        world_with(participant=partial(GrantsAreNotCounted, **SHIPPED.keywords)),
+        OWNERS_CHARGE,
+    ),
+    _paid("a job is charged before its end is stored", ledger=ChargesApart),
+    _paid("a job is charged twice after a restart", ChargesEachEnd, ChargesApart),
+    _paid("what a job has reserved is not given back at its end", KeepsTheLiensOfJobs),
+    _paid("jobs reserve nothing", JobsReserveNothing),
+    _paid("a job is charged what was reserved for it", ChargesWhatIsReserved),
     _restored("what has ended is not charged again", ForgetsTheEndOfWhatItForgot),
     _restored("what is locked again is not charged", LocksAgainForNothing),
     _restored("what is locked again costs what it costs today", LocksAgainAtThePriceOfToday),

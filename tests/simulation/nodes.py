@@ -17,6 +17,7 @@ from msgspec import structs
 
 from kalends.agents.runs import RunOutcome
 from kalends.backends.records import SystemAnswer
+from kalends.batch.queue.accounts import Liens
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.trust.credentials import Identity
@@ -252,7 +253,10 @@ class SiteNode(Node):
                 self.world.make_guard,
             ),
             payments=partial(
-                self.world.make_payments, accounts=self.world.accounts, entries=loaded.credits
+                self.world.make_payments,
+                accounts=self.world.accounts,
+                entries=loaded.credits,
+                of_jobs=self.liens(),
             ),
             visitors=partial(
                 VisitingAgents, limits=AgentLimits(held_max=4, near=self.world.near[self.name])
@@ -262,6 +266,10 @@ class SiteNode(Node):
         self.participant.wing(ReclaimReminders).restore(loaded.reclaims, now)
         self.position = self.participant.position
         self.enter(self._carry_out)
+
+    def liens(self) -> Sequence[Liens]:
+        """What jobs have reserved, as it is now whenever it is read: these sites run none."""
+        return ()
 
     def forget(self) -> None:
         self._queue = []
@@ -359,7 +367,10 @@ class SiteNode(Node):
         return not self._queue and not self._storing
 
     def _carry_out(self) -> None:
-        effects = self.participant.take_effects()
+        self.carry_out(self.participant.take_effects())
+
+    def carry_out(self, effects: SiteEffects) -> None:
+        """Do what follows from a step, once its facts are stored."""
         self.stepped(effects)
         if effects:
             self._queue.append((effects, self.participant.position))
@@ -400,6 +411,7 @@ class SiteNode(Node):
             raise Crashed
         self.kernel.note(f"{self.name} stores {' '.join(map(_shown_fact, facts))}")
         self.disk.store(facts, wall_ms, full=self.trouble.full, sync=self.trouble.sync)
+        self.world.auditor.site_is_at(self.name, batch[-1][1], self.disk.position)
         self._stored(batch)
 
     def _stored(self, batch: list[tuple[SiteEffects, int]]) -> None:

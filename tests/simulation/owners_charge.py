@@ -18,6 +18,7 @@ from kalends.calendars import OwnerRules, PriceRule, Prices, ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract.costs import Cost, PaidPiece, SlotCost
 from kalends.core.errors import Conflict
+from kalends.core.identifiers import machine_of
 from kalends.core.money import CREDIT, CancelRule
 from kalends.resource_servers.journal.contract import Loaded
 from kalends.resource_servers.participation.claims.claim_sets import (
@@ -27,7 +28,7 @@ from kalends.resource_servers.participation.claims.claim_sets import (
 )
 from kalends.resource_servers.participation.credits.accounts import PayingAccount, PayingAccounts
 from kalends.resource_servers.participation.credits.credits import Credits
-from kalends.resource_servers.participation.credits.entries import CreditEntry, decode_entry
+from kalends.resource_servers.participation.credits.entries import JOB, CreditEntry, decode_entry
 from kalends.resource_servers.participation.credits.ledger import Lot
 from kalends.resource_servers.participation.effects import (
     EntriesFolded,
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 
 RATES: Final = (4_000, 10_000, 25_000)
 """What a unit may cost in an hour, in thousandths of a credit: each owner changes it now and then."""
+
+MACHINE_RATES: Final = (100_000, 400_000, 1_000_000)
+"""The same for a node of a machine: so much that seconds of jobs count beside hours of bookings."""
 
 DEBT: Final = 5 * CREDIT
 
@@ -86,6 +90,8 @@ class ChargesJudge:
             dict
         )
         """By site what each carried entry that there ever was stands for."""
+        self._after: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """By site what the account of each entry had after it, in the order in which they were stored."""
         self._stakes: defaultdict[str, dict[str, Stake]] = defaultdict(dict)
         self._wants: dict[tuple[str, str, int], m.Visit] = {}
         self._reclaims: set[tuple[str, str]] = set()
@@ -107,8 +113,7 @@ class ChargesJudge:
 
         def opening(node: SiteNode, loaded: Loaded, epoch: int) -> None:
             opened(node, loaded, epoch)
-            self._entries[node.name] = {each.key: each for each in loaded.credits}
-            self._stakes[node.name] = {stake.rid: stake for stake in loaded.stakes}
+            self.opened(node, loaded)
 
         def sending(node: Node, to: str, message: m.Message) -> None:
             sent(node, to, message)
@@ -120,6 +125,18 @@ class ChargesJudge:
         for site in self._world.sites:
             self._listen(site)
         self._world.judges.append(self)
+
+    def opened(self, node: SiteNode, loaded: Loaded) -> None:
+        """A life of a site begins, with what is stored: with each entry in its place."""
+        after, before = _balances(loaded.credits), self._after[node.name]
+        moved = {key for key, parts in after.items() if before.get(key, parts) != parts}
+        if moved and not self._world.forgetful:
+            raise Violation(
+                f"{node.name} reads entries in another order than it has made them: {moved}"
+            )
+        self._after[node.name] = after
+        self._entries[node.name] = {each.key: each for each in loaded.credits}
+        self._stakes[node.name] = {stake.rid: stake for stake in loaded.stakes}
 
     def grant(self, site: SiteNode, border: int, amounts: dict[str, tuple[int, int]]) -> None:
         """The owner grants this, again after each start: a repeat adds nothing."""
@@ -219,12 +236,19 @@ class ChargesJudge:
         for entry in entries:
             if entry.key in self._entries[site] or entry.key in self._carried(site):
                 raise Violation(f"{site} stores {entry.key} twice")
+            self._after[site][entry.key] = entry.amount + sum(
+                each.amount
+                for each in self._entries[site].values()
+                if each.account == entry.account
+            )
             self._entries[site][entry.key] = entry
             of_account = sum(each.amount for each in entry.shares if each.account == entry.account)
             if of_account != entry.amount:
                 raise Violation(f"{site} enters {entry.amount}, of which lots have {of_account}")
             stake = self._stakes[site].get(entry.about)
+            self._enters(site, entry)
             locked = stake is not None and (stake.has("locked") or stake.chosen)
+            locked = bool(locked) or entry.key.startswith(JOB)
             if entry.kind == "charge" and not locked and not self._recovers(site):
                 raise Violation(f"{site} charges {entry.about}, and has not locked it")
             self.charged += entry.kind == "charge"
@@ -238,12 +262,20 @@ class ChargesJudge:
             self._in_debt(site)
             self._all_charged(site, [each.rid for each in facts if isinstance(each, StakeStored)])
 
+    def _enters(self, site: str, entry: CreditEntry) -> None:
+        """Whoever judges jobs looks at their charges."""
+
+    def _reserved_beside(self, site: str) -> Counter[str]:
+        """What is reserved on each account for anything but promises."""
+        return Counter()
+
     def _fold(self, site: str, fact: EntriesFolded) -> None:
         """What is carried is the sum of what is gone, and nothing of that is still to be decided."""
         entries, before = self._entries[site], self._sums(site)
         gone = {key: entries.pop(key) for key in fact.keys}
         carried = [decode_entry(each.body) for each in fact.carried]
         entries.update((each.key, each) for each in carried)
+        self._after[site] = _balances(sorted(entries.values(), key=lambda each: each.number))
         if self._sums(site) != before:
             raise Violation(f"{site} folds {[*gone]}, and has {self._sums(site)}, not {before}")
         for entry in gone.values():
@@ -297,6 +329,7 @@ class ChargesJudge:
         for stake in self._stakes[site].values():
             if stake.has("prepared") and stake.bill is not None:
                 left[stake.bill.account] -= max(0, stake.bill.charge - stake.bill.back)
+        left.subtract(self._reserved_beside(site))
         for account, parts in left.items():
             if parts < -DEBT:
                 raise Violation(f"{site}: {account} has {parts}")
@@ -354,7 +387,7 @@ class ChargesJudge:
                     *site.participant.wing(Credits).ledger.entries.items(),
                     *self._carried(site.name).items(),
                 )
-                if entry.kind in ("charge", "refund")
+                if entry.kind in ("charge", "refund") and not key.startswith(JOB)
             }
             for key in sorted(expected.keys() | found.keys()):
                 if found.get(key) not in expected.get(key, set()):
@@ -403,6 +436,16 @@ class ChargesJudge:
         return {sum(_refund(slot, time) for slot in cost.slots) for time in times}
 
 
+def _balances(entries: Iterable[CreditEntry]) -> dict[str, int]:
+    """Return what the account of each entry has after it, in this order."""
+    left: Counter[str] = Counter()
+    found = {}
+    for each in entries:
+        left[each.account] += each.amount
+        found[each.key] = left[each.account]
+    return found
+
+
 def _overcharged(rid: str, body: dict[str, Any]) -> Iterable[str]:
     """Whatever a site says, nobody pays for more than was asked for, or more than is allowed."""
     wants, caps = body["wants"], body["spec"]["request"].get("at_most") or {}
@@ -443,14 +486,18 @@ def _refund(slot: SlotCost, at: int) -> int:
     return rest - rest * (100 - slot.unused) // 100
 
 
-def owners_charge(world: World, slots: Sequence[int] = (8, 80)) -> ChargesJudge:
+def owners_charge(
+    world: World,
+    slots: Sequence[int] = (8, 80),
+    judging: Callable[[World], ChargesJudge] = ChargesJudge,
+) -> ChargesJudge:
     """Every owner has prices, which change at each start; most cancels of some hour cost a fee from now on.
 
     Users have credit for fewer of the dearest `slots`.
     """
     random = world.kernel.random
     world.accounts = PayingAccounts([PayingAccount("everyone", debt=DEBT)])
-    judge = ChargesJudge(world)
+    judge = judging(world)
     judge.attach()
     world.can_pay = judge.can_pay
     size = world.clients[0]._size
@@ -479,11 +526,14 @@ def _amount(world: World, size: Size, slots: Sequence[int]) -> int:
     return random.randrange(1, random.choice(slots)) * 10 * CREDIT * size.slot_s // 3_600
 
 
-def _rules(world: World, rule: CancelRule, before: OwnerRules) -> OwnerRules:
-    rate = world.kernel.random.choice(RATES)
-    return OwnerRules(
-        before.limits, prices=Prices([PriceRule("all", "everyone", rate)]), cancel=rule
-    )
+def _rules(world: World, rule: CancelRule, calendar: ResourceCalendar) -> OwnerRules:
+    """Return the rules for a resource or a machine; a place in a queue costs nothing by itself."""
+    if machine_of(calendar.info.name):
+        return calendar.rules
+    is_machine = calendar.info.attributes.get("kind") == "machine"
+    rate = world.kernel.random.choice(MACHINE_RATES if is_machine else RATES)
+    prices = Prices([PriceRule("all", "everyone", rate)])
+    return OwnerRules(calendar.rules.limits, prices=prices, cancel=rule)
 
 
 def _priced(
@@ -491,7 +541,7 @@ def _priced(
 ) -> Callable[[], dict[str, ResourceCalendar]]:
     def priced() -> dict[str, ResourceCalendar]:
         return {
-            name: ResourceCalendar(each.info, each.access, (), _rules(world, rule, each.rules))
+            name: ResourceCalendar(each.info, each.access, (), _rules(world, rule, each))
             for name, each in make().items()
         }
 
@@ -503,7 +553,7 @@ def _reprice(world: World, site: SiteNode, rule: CancelRule) -> None:
 
     def change() -> None:
         for calendar in site.participant.book.calendars.values():
-            calendar.rules = _rules(world, rule, calendar.rules)
+            calendar.rules = _rules(world, rule, calendar)
         site.participant.payments.look()
 
     def again() -> None:

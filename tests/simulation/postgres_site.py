@@ -43,6 +43,8 @@ Batch = list[tuple[SiteEffects, int]]
 class PostgresSite(SiteNode):
     """Whoever owns the store; a process that was taken over is a zombie, and has its turns all the same."""
 
+    of_a_process: tuple[str, ...] = OF_A_PROCESS
+
     def __init__(self, world: World, *arguments: Any) -> None:
         super().__init__(world, *arguments)
         self._zombies: dict[int, Process] = {}
@@ -79,7 +81,7 @@ class PostgresSite(SiteNode):
             self.kernel.after(LOOK_MS, self._look, life)
             return
         self.kernel.fault("taken over", self.name)
-        self._zombies[life] = {name: getattr(self, name) for name in OF_A_PROCESS}
+        self._zombies[life] = {name: getattr(self, name) for name in self.of_a_process}
         for session in self.sessions.values():
             delay_ms = self.kernel.random.randrange(1, SILENT_MS)
             self.kernel.after(delay_ms, self.network.break_session, session)
@@ -106,7 +108,7 @@ class PostgresSite(SiteNode):
 
     @contextmanager
     def _as_zombie(self, life: int) -> Iterator[None]:
-        owner = {name: getattr(self, name) for name in OF_A_PROCESS}
+        owner = {name: getattr(self, name) for name in self.of_a_process}
         self._become(self._zombies[life])
         self._is_zombie = True
         try:
@@ -114,7 +116,7 @@ class PostgresSite(SiteNode):
         finally:
             self._is_zombie = False
             if life in self._zombies:
-                self._zombies[life] = {name: getattr(self, name) for name in OF_A_PROCESS}
+                self._zombies[life] = {name: getattr(self, name) for name in self.of_a_process}
             self._become(owner)
 
     def _become(self, process: Process) -> None:
@@ -144,6 +146,7 @@ class PostgresSite(SiteNode):
             raise Violation(f"{self.name}: a batch is stored after one of a later process")
         facts = [fact for effects, _ in batch for fact in effects.facts]
         self.disk.store(facts, wall_ms, full=0.0, sync=0.0)
+        self.world.auditor.site_is_at(self.name, batch[-1][1], self.disk.position)
         self._seen_ms = self.kernel.now_ms
         delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
         self.kernel.after(delay_ms, self.enter_life, life, self._acknowledged, batch, sent_ms)
