@@ -252,7 +252,8 @@ def touched(operations: Sequence[r.Operation]) -> set[str]:
     for op in operations:
         if isinstance(op, r.CommitSeries):
             rids.remove(op.rid)
-            rids |= {each.rid for each in op.commits}
+            rids |= {each.rid for each in (*op.commits, *op.moved)}
+            rids |= {each.replaces for each in op.commits if each.replaces}
     return rids
 
 

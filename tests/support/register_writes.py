@@ -139,15 +139,26 @@ class Maker:
         return [begin, commit, *finish, *after]
 
     def series(self) -> list[w.Write]:
-        """Two requests that are committed together, if both are open; mostly they have just begun."""
-        rids = self.random.sample(RIDS, 2)
+        """Two requests that are committed together, if both are open; mostly they have just begun.
+
+        Some replace others, and sometimes a third one is moved with them.
+        """
+        *rids, third = self.random.sample(RIDS, 3)
+        changes = self.any(False, True)
         records = [self.record(rid) for rid in rids]
         commits = tuple(
-            r.Commit(each.rid, 1, "", encode_record(each), notices=self.notices(each.rid))
+            r.Commit(
+                each.rid, 1, each.replaces if changes else "", encode_record(each),
+                notices=self.notices(each.rid),
+            )
             for each in records
+        )  # fmt: skip
+        moved = self.record(third)
+        raised = (
+            (r.Raise(third, 1, moved.owner, encode_record(moved)),) if self.any(0, 0, 1) else ()
         )
-        begun = [r.Begin(each) for each in records if self.mostly]
-        return [*begun, r.CommitSeries(rids[0], commits)]
+        begun = [r.Begin(each) for each in (*records, moved) if self.mostly]
+        return [*begun, r.CommitSeries(rids[0], commits, raised)]
 
     def later(self, rid: str) -> r.Operation:
         """An operation on a request that is committed."""

@@ -128,6 +128,7 @@ def _commit_series(about: Touched, op: r.CommitSeries) -> None:
     for each in op.commits:
         _commit(about, each)
         _told(about, each)
+    about.rids.update(each.rid for each in op.moved)
 
 
 def _decided(about: Touched, op: r.Commit | r.Close) -> None:

@@ -422,3 +422,83 @@ def test_that_there_is_no_other_place_for_a_job_is_told_once_however_often_it_is
 
 def notice(record: Record, occasion: Occasion = "moved") -> RequestNotice:
     return RequestNotice(id=f"{record.rid}-{occasion}", user=record.user, occasion=occasion, at_s=1)
+
+
+def requests_in(tables: Look) -> dict[str, tuple[Any, ...]]:
+    """The state and the attempt of each request, by id."""
+    return {row[0]: (row[5], row[4]) for row in tables()["request"]}
+
+
+def changes_of_a_series(write: Write) -> tuple[Record, Record, Record, r.CommitSeries]:
+    """Store a reservation with an open change, and an occurrence that waits for a horizon.
+
+    Returns the three, and the write that is to carry out the change of both.
+    """
+    first, waiting = record_of(RIDS[0], KEYS[0]), record_of(RIDS[2], KEYS[1])
+    change = structs.replace(
+        record_of(RIDS[1], "key-change"), reservation=first.rid, replaces=first.rid
+    )
+    write([r.Begin(first), r.Commit(first.rid, 1, "", encode_record(first)), r.Begin(waiting)])
+    write([r.Finish(first.rid, "commit"), r.Begin(change)])
+    together = r.CommitSeries(
+        "series",
+        (r.Commit(change.rid, 1, first.rid, encode_record(change)),),
+        (r.Raise(waiting.rid, 1, OWNERS[1], encode_record(waiting)),),
+    )
+    return first, change, waiting, together
+
+
+def test_a_change_of_a_series_replaces_all_and_moves_what_waits_or_nothing(
+    write: Write, tables: Look
+) -> None:
+    first, change, waiting, together = changes_of_a_series(write)
+    (result,) = write([together])
+    assert result.won
+    rows = requests_in(tables)
+    assert rows[first.rid] == ("replaced", 1)
+    assert rows[change.rid] == ("commit", 1)
+    assert rows[waiting.rid] == ("open", 2)
+    (again,) = write([together])
+    assert not again.won
+    assert requests_in(tables) == rows
+
+
+@pytest.mark.parametrize(
+    "meanwhile", ["cancelled", "changed", "other change", "not done", "asked for"]
+)
+def test_a_change_of_a_series_leaves_everything_as_it_was_if_one_was_touched_meanwhile(
+    write: Write, tables: Look, meanwhile: str
+) -> None:
+    first, change, waiting, together = changes_of_a_series(write)
+    other = structs.replace(
+        record_of(RIDS[3], "key-other"), reservation=first.rid, replaces=first.rid
+    )
+    if meanwhile == "cancelled":
+        write([r.Cancel(first.rid, OWNERS[0], encode_record(first))])
+    elif meanwhile == "changed":
+        write([r.Begin(other), r.Commit(other.rid, 1, first.rid, encode_record(other))])
+    elif meanwhile == "other change":
+        write([r.Begin(other)])
+    elif meanwhile == "asked for":
+        write([r.Raise(waiting.rid, 1, OWNERS[0], encode_record(waiting))])
+    else:
+        last = record_of(RIDS[3], "key-other")
+        write([r.Begin(last), r.Commit(last.rid, 1, "", encode_record(last))])
+        body = encode_record(change)
+        together = structs.replace(together, commits=(r.Commit(change.rid, 1, last.rid, body),))
+    before = requests_in(tables)
+    (result,) = write([together])
+    assert not result.won
+    assert requests_in(tables) == before
+
+
+def test_no_request_is_replaced_twice_by_one_change_of_a_series(write: Write, tables: Look) -> None:
+    first, change, _, together = changes_of_a_series(write)
+    other = structs.replace(record_of(RIDS[3], "key-other"), replaces=first.rid)
+    write([r.Begin(other)])
+    twice = r.Commit(other.rid, 1, first.rid, encode_record(other))
+    before = requests_in(tables)
+    (result,) = write([structs.replace(together, commits=(*together.commits, twice))])
+    assert not result.won
+    assert requests_in(tables) == before
+    assert before[change.rid] == ("open", 1)

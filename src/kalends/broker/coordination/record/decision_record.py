@@ -18,8 +18,10 @@ Commit    open at this attempt, and the request    commit; the replaced one is `
           that has, and has not ended
           and with `heir`: it was offered to its   the same, and all shares of it end
           user, and the offer was not withdrawn
-Commit-   all of its requests are open at their    all of them are committed
-Series    attempts
+Commit-   all of its requests are open at their    all of them are committed, and all that were
+Series    attempts; each that one replaces is a    to be moved have their next attempts
+          finished commit, of which no other
+          change is open; none is replaced twice
 Close     open at this attempt                     closed: the outcome is abort
 Cancel    commit                                   cancelled, owned by the canceller, who tells the
                                                    sites until they are done
@@ -140,6 +142,20 @@ class SeriesPart(msgspec.Struct, frozen=True, omit_defaults=True):
     keeps_going: bool = False
 
 
+class SeriesChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The call of this `key` and `digest` changes occurrences of a series, each `later_s` by the local clock.
+
+    `id` is of one carrying out of it. Of its requests, `count` are committed together, or none; 0: each by
+    itself.
+    """
+
+    id: str
+    key: str
+    digest: str
+    later_s: int = 0
+    count: int = 0
+
+
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     """The request; `wants` are given when they are fixed from the start.
 
@@ -161,6 +177,8 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     give_up_at: int = 0
     """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
     series: SeriesPart | None = None
+    change: SeriesChange | None = None
+    """It is one of the changes that a call makes of a series."""
     by_participant: bool = False
     """They are a participant, who acts in the name of its user."""
     heir_of: str = ""
@@ -175,6 +193,11 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def step(self) -> Step | None:
         return self.what.step if isinstance(self.what, StepJob) else None
+
+    @property
+    def waits_for_horizon(self) -> bool:
+        """Whether it is an occurrence of a series that is asked for once an owner's horizon allows."""
+        return self.series is not None and bool(self.give_up_at)
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -304,6 +327,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     alternative: int = 0
     """The number of the one that `wants` are of."""
     waiting: Waiting | None = None
+    changed_by: tuple[SeriesChange, ...] = ()
+    """The changes of its series that have moved it while it waited for a horizon, oldest first."""
     listed: bool = False
     """It stands, or stood, on waiting lists, and its user has not been told since what has come of it."""
     ended_by: ChangeByOthers | None = None
@@ -475,10 +500,14 @@ class Commit(OfCase, frozen=True):
 
 
 class CommitSeries(msgspec.Struct, frozen=True):
-    """The commits of all requests of the series `rid`: none of them replaces another."""
+    """The commits of all requests of the series, or of the change of one, `rid`.
+
+    `moved` are attempts of occurrences that wait for a horizon and are to be at other times with them.
+    """
 
     rid: str
     commits: tuple[Commit, ...]
+    moved: tuple[Raise, ...] = ()
 
 
 class Close(OfCase, frozen=True):

@@ -108,13 +108,34 @@ def commit(rows: Rows, op: Commit) -> Registered:
 
 
 def commit_series(rows: Rows, op: CommitSeries) -> Registered:
-    """All of them, with what they tell, or none."""
-    if any(_open_at(rows, each) is None for each in op.commits):
+    """All of them, with what they tell, or none: every condition is looked at before anything is written."""
+    opened: tuple[Commit | Raise, ...] = (*op.commits, *op.moved)
+    changed = [each.rid for each in opened]
+    changed += [each.replaces for each in op.commits if each.replaces]
+    if (
+        len({*changed}) < len(changed)
+        or any(_open_at(rows, each) is None for each in opened)
+        or not all(_may_be_replaced(rows, each) for each in op.commits if each.replaces)
+    ):
         return Registered(op, False)
     for each in op.commits:
         commit(rows, each)
         tell(rows, each)
+    for moved in op.moved:
+        raise_attempt(rows, moved)
     return Registered(op, True)
+
+
+def _may_be_replaced(rows: Rows, op: Commit) -> bool:
+    """Whether the request that `op` replaces is a finished commit that no other request is to change.
+
+    A job that leaves its site, and a reservation that is handed over, are part of no series.
+    """
+    old = rows.requests.get(op.replaces)
+    if old is None or (old.state, old.done) != ("commit", True) or op.elsewhere or op.heir:
+        return False
+    changes = (each for each in rows.reservation(old.reservation) if each.state == "open")
+    return all(each.rid == op.rid for each in changes)
 
 
 def settle(rows: Rows, op: Commit | Close) -> None:
