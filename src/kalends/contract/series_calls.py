@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
-from kalends.contract.fields import Key, RequestId, WaitMs
+from kalends.contract.fields import Key, RequestId, ResourceName, TimeS, Units, WaitMs
 from kalends.contract.request_views import RequestState
 from kalends.core import identifiers as ids
 from kalends.core import limits
@@ -82,6 +82,30 @@ class CancelSeries(Body, frozen=True, kw_only=True):
     wait_ms: WaitMs = 30_000
 
 
+class ChangeSeries(Body, frozen=True, kw_only=True):
+    """Change the occurrence of this name, with `following` also all later ones; "": all.
+
+    ``move`` takes one of `start`, that of the named occurrence, and `by_s`, which may be negative: each
+    occurrence is moved by the same time of the local clock in the zone of the series. ``extend`` and
+    ``shrink`` take one of `by_s` and `duration_s`; ``shrink`` also takes `units`, the amounts that are kept.
+    What has begun stays as it is, unless it is named. Occurrences that wait for an owner's horizon are
+    changed, too.
+
+    A series that was booked all or none is changed all or none. `key` makes the call repeatable.
+    """
+
+    id: RequestId
+    key: Key
+    what: Literal["move", "extend", "shrink"]
+    occurrence: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.LOCAL_PATTERN)))] = ""
+    following: bool = False
+    start: TimeS = 0
+    by_s: Annotated[int, Meta(ge=-limits.DURATION_S_MAX, le=limits.DURATION_S_MAX)] = 0
+    duration_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+    units: Annotated[dict[ResourceName, Units], Meta(max_length=limits.TERMS_MAX)] = {}
+    wait_ms: WaitMs = 30_000
+
+
 class SeriesHour(Answer, frozen=True, kw_only=True):
     """A series whose first occurrence begins at the local time `first` would have `fits` of `of` occurrences.
 
@@ -118,6 +142,8 @@ class OccurrenceView(Answer, frozen=True, kw_only=True):
     `id` is its newest request ("": it was not asked for yet), from `start` to `end`. `problem` is the reason
     if it could not be had, `nearest` the nearest start that was free just now (seconds UTC; 0: none, or not
     looked for). `opens`: it is asked for then, once an owner's horizon allows (0: it was asked for).
+    `changing` is the id of a change of it that is under way. `unchanged` is the reason if this call was to
+    change it and could not: it stands as it was.
     """
 
     name: str
@@ -129,6 +155,8 @@ class OccurrenceView(Answer, frozen=True, kw_only=True):
     problem: Problem | None = None
     nearest: int = 0
     opens: int = 0
+    changing: str = ""
+    unchanged: Problem | None = None
 
 
 class SeriesView(Answer, frozen=True, kw_only=True):

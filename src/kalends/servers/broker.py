@@ -35,7 +35,10 @@ from kalends.broker.replica.archive import Archive
 from kalends.broker.searches.availability_queries import AvailabilityQueries
 from kalends.broker.searches.searches import Searches
 from kalends.broker.series.hour_queries import HourQueries
+from kalends.broker.series.series_changes import SeriesChanges
 from kalends.broker.series.series_commands import SeriesCommands
+from kalends.broker.series.series_reads import SeriesReads
+from kalends.broker.series.series_tasks import SeriesTasks
 from kalends.broker.series.shell import SeriesShell
 from kalends.broker.service import BrokerService
 from kalends.broker.sharing.deputies import Deputies, NamedBookings
@@ -301,7 +304,9 @@ def _handlers(
     )  # fmt: skip
     jobs = JobCommands(service, records, scripts, commands)
     hours = HourQueries(service.directory, service.site_queries, clock, searches)
-    series = SeriesCommands(service, records, commands, hours)
+    series_reads, series_tasks = SeriesReads(service, hours), SeriesTasks()
+    series = SeriesCommands(service, records, commands, hours, series_reads, series_tasks)
+    series_changes = SeriesChanges(service, commands, series_reads, series_tasks)
     listings = SharedListings(service, records, shared)
     sharing = ShareCommands(service, records, commands, shared)
     named = NamedBookings(service, records, commands, deputies)
@@ -364,6 +369,7 @@ def _handlers(
         "series_show": series.show,
         "series_retry": series.retry,
         "series_cancel": series.cancel,
+        "series_change": series_changes.change,
         "share": sharing.share,
         "unshare": sharing.unshare,
         "give": sharing.give,

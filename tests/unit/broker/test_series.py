@@ -105,6 +105,17 @@ def test_as_many_as_possible_are_booked_and_the_rest_can_be_tried_again(
 
 
 @pytest.mark.parametrize("mode", ["all", "as-many"])
+def test_a_call_that_does_not_wait_shows_the_series_that_it_has_begun(
+    ann: SyncClient, mode: SeriesMode
+) -> None:
+    asked = {"duration": "1h", "at": FIRST, "every": "week", "mode": mode, "key": f"at-once-{mode}"}
+    series = ann.book_series("east/room", times=3, wait_s=0, **asked)  # type: ignore[arg-type]  # As above.
+    assert len(series.occurrences) == 3
+    whole = ann.book_series("east/room", times=3, **asked)  # type: ignore[arg-type]  # As above.
+    assert (whole.id, {each.state for each in whole.occurrences}) == (series.id, {"reserved"})
+
+
+@pytest.mark.parametrize("mode", ["all", "as-many"])
 def test_a_repeated_call_is_the_same_series_and_another_rule_is_refused(
     ann: SyncClient, mode: str
 ) -> None:

@@ -51,7 +51,7 @@ def changed_wants(
                 where=f"units.{resource}",
                 remedy="keep at least one; to give up a whole resource, cancel and book again",
             )
-    moved_s = change.start - _common_start(record) if change.start else 0
+    moved_s = change.start - common_start(record) if change.start else 0
     begun = [want.start <= now_s for want in record.wants]
     if moved_s and any(begun) and not all(begun):
         raise Conflict(
@@ -83,7 +83,7 @@ def _all_changed(
     clocks = local_times(infos, sorted({want.resource for want in record.wants}))
     clock = clocks[0] if clocks else None
     old = clock.wants(record.wants) if clock is not None else record.wants
-    common, start = _common_start(record), change.start
+    common, start = common_start(record), change.start
     if clock is not None:
         common, start = clock.of(common), clock.of(start)
     moved_s = start - common if change.start else 0
@@ -124,7 +124,7 @@ def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> 
     request = record.spec.request
     return msgspec.structs.replace(
         request,
-        alternatives=(_resized(request.alternatives[record.alternative], change),),
+        alternatives=(resized(request.alternatives[record.alternative], change.units),),
         duration_s=change.duration_s or request.duration_s,
         not_before=min(want.start for want in wants),
         not_after=max(want.end for want in wants),
@@ -134,24 +134,26 @@ def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> 
     )
 
 
-def _resized(alternative: Alternative, change: Change) -> Alternative:
+def resized(alternative: Alternative, units: Mapping[str, int]) -> Alternative:
+    """Return an alternative with these amounts of its resources, and nothing left to choose."""
     terms = tuple(
         msgspec.structs.replace(
             term,
-            units=change.units[term.resource],
+            units=units[term.resource],
             units_max=0,
             units_weight=1.0,
             windows=(),
             preferences=(),
         )
-        if term.resource in change.units
+        if term.resource in units
         else msgspec.structs.replace(term, windows=(), preferences=())
         for term in alternative.terms
     )
     return msgspec.structs.replace(alternative, terms=terms, windows=(), preferences=())
 
 
-def _common_start(record: Record) -> int:
+def common_start(record: Record) -> int:
+    """Return where a stage without an offset begins (seconds UTC); `record` has slots."""
     request = record.spec.request
     begin_s, _ = span_of(request, request.alternatives[record.alternative])
     return min(want.start for want in record.wants) - begin_s

@@ -199,30 +199,7 @@ class RequestCommands:
                     raise _OfAnother(old)
             else:
                 check_own(old, caller)
-            if old.state != "commit":
-                raise Conflict(
-                    f"it is {old.public_state}, but only a reservation can be changed",
-                    request_id=old.reservation,
-                )
-            if old.spec.placement is not None:
-                raise Conflict(
-                    "it is a job that waits in a queue, so it has no slot to change",
-                    remedy="cancel it, and submit it again",
-                    request_id=old.reservation,
-                )
-            if (change := self.records.change_of(seen)) is not None:
-                raise under_way(self.records.view(change))
-            check_not_over(old, now_s := self.service.moment().wall_s)
-            check_known(old.wants, self.service.directory.sites)
-            wants, request = changed(old, body, now_s, self.service.directory.resources)
-            check_change(wants, old.wants, self.service.directory.leaving())
-            text = format_alternatives(request.alternatives)
-            spec = Spec(
-                request=request, text=text, wants=wants, series=old.spec.series, deputy=old.spec.deputy,
-                by_others=_by_participant(old.wants, wants, by, now_s) if by else None,
-                by_participant=bool(by),
-            )  # fmt: skip
-            return NewRequest(spec, replaces=old)
+            return self.changed(seen, body, by)
 
         try:
             view = await self.decided(caller, body.key, digest, until_s, made)
@@ -234,6 +211,37 @@ class RequestCommands:
         if view.state == "failed" and view.problem is not None:
             raise error_from_problem(view.problem)
         return view
+
+    def changed(self, seen: SeenRequest, body: calls.Change, by: str = "") -> NewRequest:
+        """Return the request that changes a confirmed reservation, in the name of the participant `by`.
+
+        Raises what stands in the way.
+        """
+        old = seen.record
+        if old.state != "commit":
+            raise Conflict(
+                f"it is {old.public_state}, but only a reservation can be changed",
+                request_id=old.reservation,
+            )
+        if old.spec.placement is not None:
+            raise Conflict(
+                "it is a job that waits in a queue, so it has no slot to change",
+                remedy="cancel it, and submit it again",
+                request_id=old.reservation,
+            )
+        if (change := self.records.change_of(seen)) is not None:
+            raise under_way(self.records.view(change))
+        check_not_over(old, now_s := self.service.moment().wall_s)
+        check_known(old.wants, self.service.directory.sites)
+        wants, request = changed(old, body, now_s, self.service.directory.resources)
+        check_change(wants, old.wants, self.service.directory.leaving())
+        text = format_alternatives(request.alternatives)
+        spec = Spec(
+            request=request, text=text, wants=wants, series=old.spec.series, deputy=old.spec.deputy,
+            by_others=_by_participant(old.wants, wants, by, now_s) if by else None,
+            by_participant=bool(by),
+        )  # fmt: skip
+        return NewRequest(spec, replaces=old)
 
     async def lock(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         record = (await self.records.to_end(caller, body.id)).record

@@ -36,8 +36,8 @@ class HorizonWaits:
     def _begins(self, case: Transaction, now: Moment) -> bool:
         """Wait until the request lies within the horizon; then let the attempt go its way."""
         record = case.record
-        part, known = record.spec.series, record.waiting
-        if part is None or not record.spec.give_up_at or case.cancel_wanted or case.parts:
+        known = record.waiting
+        if not record.spec.waits_for_horizon or case.cancel_wanted or case.parts:
             return False
         reach = reach_of(record.spec.request, self._ground.directory.resources)
         if reach is not None:

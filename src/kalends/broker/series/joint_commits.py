@@ -1,20 +1,29 @@
-"""Series that are booked all or none: their requests wait for one another, and are committed by one write.
+"""Series that are booked, or changed, all or none: their requests are committed by one write.
 
 A request that has all its votes waits until all others have theirs. Then the register commits all of them, if
 each is open at its first attempt, or none. So a series is given up by whatever ends one of its attempts: a
 refusal, silence, a replica that takes one over. What they have been promised meanwhile is a promise like any
 other. None waits for others' slots, so no two series wait for one another.
+
+A change of a series is a change of each of its reservations, by the same rules: each stays as it is until
+that write. Occurrences that wait for a horizon are moved by it, too: each has another attempt then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from kalends.broker.coordination.parts import CoordinatorPart, PhaseOwner, after
 from kalends.broker.coordination.record import decision_record as r
-from kalends.broker.coordination.record.decision_record import Registered, SeriesPart, Spec
+from kalends.broker.coordination.record.decision_record import (
+    Record,
+    Registered,
+    SeriesChange,
+    Spec,
+)
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.wings import Ground
 from kalends.broker.series.horizon_waits import HorizonWaits
@@ -27,12 +36,28 @@ GATHER_MS_MAX: Final = 60_000
 """A request waits so long for the votes of the others: longer than their sites may take."""
 
 
+class Together(NamedTuple):
+    """What a request is committed with: `requests` of this id, of a series or of a change of one."""
+
+    id: str
+    requests: int
+    changes: bool
+
+
+NOTHING: Final[Mapping[str, Record]] = MappingProxyType({})
+"""What requests replace that are no changes."""
+
+
 @dataclass
 class Family:
-    """The open requests of one series, by id; `votes` are the commits of those that have all their votes."""
+    """The open requests of one series, by id; `votes` are the commits of those that have all their votes.
+
+    `moved` are the attempts of those that wait for a horizon and are moved with them.
+    """
 
     members: set[str] = field(default_factory=set)
     votes: dict[str, r.Commit] = field(default_factory=dict)
+    moved: tuple[r.Raise, ...] = ()
     asked: bool = False
     """The register has been asked to commit them all."""
     failed: bool = False
@@ -58,22 +83,39 @@ class JointCommits:
 
     def begin(
         self, principal: Principal, keys: Mapping[str, str], digest: str, specs: Mapping[str, Spec],
-        tickets: Mapping[str, int], now: Moment,
+        tickets: Mapping[str, int], now: Moment, replaces: Mapping[str, Record] = NOTHING,
     ) -> None:  # fmt: skip
         """Begin all requests of a series in one write; key, spec and ticket are given by their ids.
 
-        All have the stamp of the first: a series is older than another as a whole, or younger. Raises as
-        `UserCalls.submit` does; then nothing has happened.
+        Those that are changes also have what each `replaces`. All have the stamp of the first: a series is
+        older than another as a whole, or younger. Raises as `UserCalls.submit` does; then nothing has
+        happened.
         """
         calls = self._ground.calls
         calls.check_may_begin(principal.user, now, len(specs))
         stamp = 0
         for rid, spec in specs.items():
             calls.submit(
-                principal, keys[rid], digest, spec, tickets[rid], now, rid=rid, stamp=stamp
-            )
+                principal, keys[rid], digest, spec, tickets[rid], now, rid=rid, stamp=stamp,
+                replaces=replaces.get(rid),
+            )  # fmt: skip
             case = self._ground.table.cases.get(rid)
             stamp = stamp or (case.record.stamp if case is not None else 0)
+
+    def move(self, change: SeriesChange, moved: Sequence[Record], now: Moment) -> None:
+        """Move what waits for a horizon: `moved` are the records as they are to be, at their present attempt.
+
+        They are moved with the requests of `change`, which have just begun, or not at all; at once, if
+        there are none. Whoever works on one of them now will find its attempt over.
+        """
+        owner = self._ground.identity.owner
+        attempts = tuple(
+            r.Raise(each.rid, each.att, owner, r.encode_record(each)) for each in moved
+        )
+        if not change.count:
+            self._ground.outbox.write(r.CommitSeries(change.id, (), attempts))
+        elif (family := self.families.get(change.id)) is not None:
+            family.moved = attempts
 
     def _begins(self, case: Transaction, now: Moment) -> bool:
         """Let the first attempt go its way; there is no other one for a request of a series."""
@@ -85,7 +127,7 @@ class JointCommits:
         if case.record.att == 1 and not family.failed:
             return False
         family.failed = True
-        self._ground.prepare.close(case, _no_second_attempt(case), "failed", now)
+        self._ground.prepare.close(case, _no_second_attempt(case, part), "failed", now)
         return True
 
     def commits(self, case: Transaction, op: r.Commit, now: Moment) -> bool:
@@ -101,10 +143,10 @@ class JointCommits:
             return True
         case.phase_deadline_ms = now.monotonic_ms + GATHER_MS_MAX
         self._ground.deadlines.schedule(case)
-        if len(family.votes) == part.count:
+        if len(family.votes) == part.requests:
             family.asked = True
             ordered = tuple(family.votes[rid] for rid in sorted(family.votes))
-            self._ground.outbox.write(r.CommitSeries(part.id, ordered))
+            self._ground.outbox.write(r.CommitSeries(part.id, ordered, family.moved))
         return True
 
     def _decided(self, op: r.CommitSeries, result: Registered, now: Moment) -> None:
@@ -120,6 +162,20 @@ class JointCommits:
                 self._give_up(case, now)
         if family is not None and not result.won:
             family.failed = True
+        for moved in op.moved if result.won else ():
+            self._go_on(moved, now)
+
+    def _go_on(self, moved: r.Raise, now: Moment) -> None:
+        """Go on with what was moved, by its next attempt; the one before is over, whatever it had come to."""
+        ground = self._ground
+        record = r.decode_record(moved.body)
+        record.att, record.owner = moved.att + 1, moved.owner
+        case = ground.table.cases.get(moved.rid)
+        if case is not None:
+            ground.calls.decide.abort(case, case.record.att, case.parts)
+            ground.table.drop(case, record)
+        ground.table.at_work_on = moved.rid
+        ground.calls.attempts.begin(ground.table.open(record, now), now)
 
     def _ended(self, case: Transaction) -> None:
         """Whatever ends one before the commit ends all; those that wait are woken to see it."""
@@ -174,13 +230,17 @@ class JointCommits:
         """Close a request that has its votes: it was not reserved after all."""
         case.record.chosen = {}
         case.record.trail = case.record.trail[:-1]
-        self._ground.prepare.close(case, _given_up(), "failed", now)
+        self._ground.prepare.close(case, _given_up(_together(case)), "failed", now)
 
 
-def _together(case: Transaction) -> SeriesPart | None:
-    """Return the series with which the request is committed, if it is one of all or none."""
-    part = case.record.spec.series
-    return part if part is not None and part.together and not case.record.replaces else None
+def _together(case: Transaction) -> Together | None:
+    """Return what the request is committed with, if it is one of all or none."""
+    part, change = case.record.spec.series, case.record.spec.change
+    if change is not None:
+        return Together(change.id, change.count, changes=True) if change.count else None
+    if part is None or not part.together or case.record.replaces:
+        return None
+    return Together(part.id, part.count, changes=False)
 
 
 def _asked_by(case: Transaction, op: r.Commit) -> r.Commit:
@@ -188,19 +248,26 @@ def _asked_by(case: Transaction, op: r.Commit) -> r.Commit:
     return r.Commit(op.rid, op.att, op.replaces, op.body, case=case.number, notices=op.notices)
 
 
-def _no_second_attempt(case: Transaction) -> KalendsError:
+def _no_second_attempt(case: Transaction, part: Together) -> KalendsError:
     """Return why the first attempt has failed."""
     if case.tries.refusals:
         return error_of(case.tries.refusals)
     if case.record.owners.approve:
         return Conflict(
             "its owner has to approve it, and a series of all or none cannot wait for that",
-            remedy="book as many as possible",
+            remedy="change each occurrence by itself"
+            if part.changes
+            else "book as many as possible",
         )
-    return _given_up()
+    return _given_up(part)
 
 
-def _given_up() -> LostRace:
+def _given_up(part: Together | None) -> LostRace:
+    if part is not None and part.changes:
+        return LostRace(
+            "another occurrence of the series could not be changed",
+            remedy="see `kalends show SERIES`; change it otherwise, or each occurrence by itself",
+        )
     return LostRace(
         "another occurrence of the series could not be had",
         remedy="see `kalends show SERIES`; book as many as possible, or leave out what cannot be had",

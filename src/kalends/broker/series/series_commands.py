@@ -8,12 +8,10 @@ site promises so much at once, and others have their turns.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
-from functools import partial
-from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -29,28 +27,24 @@ from kalends.broker.desk.request_commands import (
     deadline_s,
     digest_of,
 )
-from kalends.broker.desk.request_queries import Records, SeenRequest, may_see
+from kalends.broker.desk.request_queries import Records, SeenRequest
 from kalends.broker.planning.horizons import BookingHorizon
 from kalends.broker.planning.leaving_sites import check_new
 from kalends.broker.planning.planner import fixed_start
-from kalends.broker.register.contract import Row, WholeReservation
+from kalends.broker.register.contract import Row
 from kalends.broker.series.hour_queries import HourQueries
 from kalends.broker.series.joint_commits import JointCommits
+from kalends.broker.series.occurrence_changes import no_such
 from kalends.broker.series.series_ids import member, number_of, series_of
-from kalends.broker.series.series_records import (
-    Series,
-    by_name,
-    is_of_series,
-    occurrence_view,
-    series_in,
-)
+from kalends.broker.series.series_reads import SeriesReads, not_yours
+from kalends.broker.series.series_records import Series, by_name, series_in
+from kalends.broker.series.series_tasks import SeriesTasks, waves
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import (
     InvalidInput,
     NoCommonTime,
     NotAllowed,
-    NotFound,
     Refusal,
     RefusalCode,
 )
@@ -59,18 +53,6 @@ from kalends.core.requests import span
 from kalends.core.series import Occurrence
 from kalends.core.times import format_time, zone_named
 from kalends.serving.auth.callers import Caller
-
-T = TypeVar("T")
-
-WAVE: Final = 32
-"""Occurrences that are asked for at once: half of what a site promises one user at a time."""
-
-NEAREST_MAX: Final = 16
-NEAREST_REACH_S: Final = 7 * 86_400
-"""Limits of the search for nearest free starts: the number of occurrences, and the distance."""
-
-PAGE: Final = 64
-"""Reservations that are read at once to find those of a series."""
 
 
 class Attempted(NamedTuple):
@@ -91,13 +73,15 @@ class SeriesCommands:
         records: Records,
         commands: RequestCommands,
         hours: HourQueries,
+        reads: SeriesReads,
+        tasks: SeriesTasks,
     ) -> None:
         self._service = service
         self._hours = hours
         self._records = records
         self._commands = commands
-        self._running: dict[str, set[asyncio.Task[None]]] = {}
-        """What is being booked of each series."""
+        self._reads = reads
+        self._tasks = tasks
 
     async def book(self, caller: Caller, body: calls.BookSeries) -> calls.SeriesView:
         """The series once all is decided, or as it is when the time to wait is over."""
@@ -130,22 +114,29 @@ class SeriesCommands:
         if series.part.together:
             together = found[: series.part.count]
             if not await self._book_together(caller, series, together, known, until_s):
-                return await self._missed(caller, await self._view(caller, series.part.id))
+                return await self._reads.missed(
+                    caller, await self._reads.view(caller, series.part.id)
+                )
             alone = structs.replace(series.part, together=False)
             series, asked = series._replace(part=alone), asked[series.part.count :]
-        await self._in_background(series, self._book_many(caller, series, asked, until_s), until_s)
-        return await self._missed(caller, await self._view(caller, series.part.id))
+        else:
+            # Stored before the answer, however short the caller waits: a series is what its requests say.
+            await self._book_one(caller, series, asked[0], deadline_s(0))
+        await self._tasks.run(
+            series.part.id, self._book_many(caller, series, asked, until_s), until_s
+        )
+        return await self._reads.missed(caller, await self._reads.view(caller, series.part.id))
 
     async def show(self, caller: Caller, body: calls.SeriesRef) -> calls.SeriesView:
-        return await self._missed(caller, await self._view(caller, body.id))
+        return await self._reads.missed(caller, await self._reads.view(caller, body.id))
 
     async def retry(self, caller: Caller, body: calls.RetrySeries) -> calls.SeriesView:
         """Ask again for the occurrences to come that were refused, or not asked for."""
         until_s = deadline_s(body.wait_ms)
-        tries = await self._tries(caller, body.id)
+        tries = await self._reads.tries(caller, body.id)
         found = series_in(tries)
         if found.user != caller.principal.user:
-            raise _not_yours(found.user)
+            raise not_yours(found.user)
         # What is asked for again stands alone: the others have been decided.
         series = found._replace(part=structs.replace(found.part, together=False))
         now_s = self._service.moment().wall_s
@@ -164,12 +155,14 @@ class SeriesCommands:
             rid = member(series.part.id, number)
             key = series.key_of(each, number, len(before))
             asked.append(Attempted(each, rid, key, series.part.keeps_going and place > within))
-        await self._in_background(series, self._book_many(caller, series, asked, until_s), until_s)
-        return await self._missed(caller, await self._view(caller, series.part.id))
+        await self._tasks.run(
+            series.part.id, self._book_many(caller, series, asked, until_s), until_s
+        )
+        return await self._reads.missed(caller, await self._reads.view(caller, series.part.id))
 
     async def cancel(self, caller: Caller, body: calls.CancelSeries) -> calls.SeriesView:
         until_s = deadline_s(body.wait_ms)
-        tries = await self._tries(caller, body.id)
+        tries = await self._reads.tries(caller, body.id)
         series = series_in(tries)
         if series.user != caller.principal.user and "admin" not in caller.scopes:
             raise NotAllowed(
@@ -179,22 +172,15 @@ class SeriesCommands:
             )
         names = [each.name for each in series.occurrences()]
         if body.occurrence and body.occurrence not in names:
-            raise NotFound(
-                f"the series has no occurrence {body.occurrence}",
-                where="occurrence",
-                remedy="see `kalends show SERIES` for their names",
-            )
+            raise no_such(body.occurrence)
         if body.occurrence:
             place = names.index(body.occurrence)
             names = names[place:] if body.following else [body.occurrence]
         if not body.occurrence or body.following:
             # What has not been asked for yet is not booked after the cancel.
-            booking = list(self._running.get(body.id, ()))
-            for task in booking:
-                task.cancel()
-            await asyncio.gather(*booking, return_exceptions=True)
+            await self._tasks.stop(body.id)
             await self._service.settle()
-            tries = await self._tries(caller, body.id)
+            tries = await self._reads.tries(caller, body.id)
         tried = by_name(tries)
         now_s = self._service.moment().wall_s
         ids = [
@@ -206,11 +192,11 @@ class SeriesCommands:
             and not _is_over(whole.current, now_s)
         ]
         loop = asyncio.get_running_loop()
-        for wave in _waves(ids):
+        for wave in waves(ids):
             wait_ms = max(int((until_s - loop.time()) * 1_000), 0)
             ends = [calls.Finish(id=rid, wait_ms=wait_ms) for rid in wave]
             await asyncio.gather(*(self._commands.cancel(caller, each) for each in ends))
-        return await self._view(caller, body.id)
+        return await self._reads.view(caller, body.id)
 
     # Booking
 
@@ -321,18 +307,18 @@ class SeriesCommands:
             if raised:
                 raise raised[0]
         else:
-            for whole in await self._tries(caller, series.part.id):
+            for whole in await self._reads.tries(caller, series.part.id):
                 current = whole.current
                 if number_of(whole.id) <= len(found) and isinstance(current, Record):
                     await self._commands.settled(SeenRequest(current, whole), until_s)
         await self._service.settle()
-        first = (await self._tries(caller, series.part.id))[0].rows[0]
+        first = (await self._reads.tries(caller, series.part.id))[0].rows[0]
         return isinstance(first, Record) and first.state in COMMITTED
 
     async def _book_many(
         self, caller: Caller, series: Series, asked: Sequence[Attempted], until_s: float
     ) -> None:
-        for wave in _waves(asked):
+        for wave in waves(asked):
             answers = await asyncio.gather(
                 *(self._book_one(caller, series, each, until_s) for each in wave),
                 return_exceptions=True,
@@ -351,105 +337,7 @@ class SeriesCommands:
         wait_s = deadline_s(0) if asked.later else until_s
         await self._commands.decided(caller, asked.key, series.digest, wait_s, new)
 
-    async def _in_background(
-        self, series: Series, work: Coroutine[Any, Any, None], until_s: float
-    ) -> None:
-        """Wait for `work` until `until_s`; it goes on then, and without its caller, too."""
-        id, task = series.part.id, asyncio.create_task(work)
-        self._running.setdefault(id, set()).add(task)
-        task.add_done_callback(partial(self._over, id))
-        left_s = max(until_s - asyncio.get_running_loop().time(), 0)
-        done, _ = await asyncio.wait((task,), timeout=left_s)
-        for each in done:
-            each.result()
-
-    def _over(self, id: str, task: asyncio.Task[None]) -> None:
-        self._running[id].discard(task)
-        if not self._running[id]:
-            del self._running[id]
-        if not task.cancelled():
-            task.exception()  # Each occurrence shows what has become of it.
-
-    # Looking
-
-    async def _tries(self, caller: Caller, series: str) -> list[WholeReservation]:
-        """Return the reservations that were tried for a series, oldest first; raises `NotFound` for none."""
-        doubt = self._service.replica.doubt()
-        found: list[WholeReservation] = []
-        after = series
-        while True:
-            page = await self._page(after)
-            found += (each for each in page if series_of(each.id) == series and is_of_series(each))
-            if len(page) < PAGE or series_of(page[-1].id) != series:
-                break
-            after = page[-1].id
-        if not found or not may_see(caller, found[0].rows[0].user):
-            if doubt is not None:
-                raise doubt
-            raise NotFound(
-                "no such series, or not yours",
-                where="id",
-                remedy="see `kalends list` for your requests and series",
-            )
-        return found
-
-    async def _page(self, after: str) -> Sequence[WholeReservation]:
-        return await self._service.replica.read(lambda store: store.reservations(after, PAGE))
-
-    async def _view(self, caller: Caller, id: str) -> calls.SeriesView:
-        tries = await self._tries(caller, id)
-        series = series_in(tries)
-        tried = by_name(tries)
-        views = (occurrence_view(each, tried.get(each.name, ())) for each in series.occurrences())
-        first = tries[0].rows[0]
-        assert isinstance(first, Record)
-        return calls.SeriesView(
-            id=series.part.id, user=series.user, text=first.spec.text, rule=series.part.rule,
-            zone=series.part.zone, mode="all" if series.part.together else "as-many",
-            duration_s=series.length_s, created_at=first.created_ms // 1000, note=series.request.note,
-            give_s=series.part.give_s, keeps_going=series.part.keeps_going,
-            occurrences=tuple(views),
-        )  # fmt: skip
-
-    async def _missed(self, caller: Caller, view: calls.SeriesView) -> calls.SeriesView:
-        """Return `view` with the nearest free start of each occurrence to come that was refused."""
-        found, now_s = view.occurrences, self._service.moment().wall_s
-        missed = [
-            place
-            for place, each in enumerate(found)
-            if each.state == "failed" and each.nominal > now_s
-            if each.problem is not None and each.problem.refusals
-        ][:NEAREST_MAX]
-        if not missed or view.user != caller.principal.user:
-            return view
-        series = series_in(await self._tries(caller, view.id))
-        apart = [later.nominal - each.nominal for each, later in pairwise(found)]
-        far = min((NEAREST_REACH_S, *(max(each - series.length_s, 0) // 2 for each in apart)))
-        wished = [(found[place].nominal, far) for place in missed]
-        starts = await self._hours.nearest(caller, series.request, wished)
-        told = dict(zip(missed, starts, strict=True))
-        return structs.replace(
-            view,
-            occurrences=tuple(
-                structs.replace(each, nearest=told.get(place, 0))
-                for place, each in enumerate(found)
-            ),
-        )
-
 
 def _is_over(row: Row, now_s: int) -> bool:
     wants = row.wants if isinstance(row, Record) else ()
     return bool(wants) and max(want.end for want in wants) <= now_s
-
-
-def _waves(each: Sequence[T]) -> Iterator[Sequence[T]]:
-    for first in range(0, len(each), WAVE):
-        yield each[first : first + WAVE]
-
-
-def _not_yours(user: str) -> NotAllowed:
-    return NotAllowed(
-        f"the series belongs to {user}, and its requests would become yours",
-        where="id",
-        remedy="ask its user to try it again",
-    )

@@ -107,4 +107,5 @@ def occurrence_view(
         end=max((want.end for want in wants), default=0),
         problem=current.problem if isinstance(current, Record) else current.error().to_problem(),
         opens=waiting.opens if waiting is not None and current.public_state == "open" else 0,
+        changing=whole.changing if current.state == "commit" else "",
     )

@@ -30,9 +30,9 @@ class NewLength:
         self, by: Duration | None, duration: Duration | None, direction: Literal[1, -1]
     ) -> None:
         self._direction = direction
-        self._step_s = None if by is None else direction * length_s(by, where="by")
-        self._target_s = None if duration is None else length_s(duration)
-        if (self._step_s is None) == (self._target_s is None):
+        self.step_s = None if by is None else direction * length_s(by, where="by")
+        self.target_s = None if duration is None else length_s(duration)
+        if (self.step_s is None) == (self.target_s is None):
             raise InvalidInput(
                 "the new length is missing or ambiguous",
                 where="duration",
@@ -47,7 +47,7 @@ class NewLength:
         The present length is not an error, so that a repeated call has the same result.
         """
         present_s = _common_length_s(view)
-        wanted_s = present_s + (self._step_s or 0) if self._target_s is None else self._target_s
+        wanted_s = present_s + (self.step_s or 0) if self.target_s is None else self.target_s
         if wanted_s < 1 or self._direction * (wanted_s - present_s) < 0:
             verb = "extended" if self._direction > 0 else "shrunk"
             raise InvalidInput(

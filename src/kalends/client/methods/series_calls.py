@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from datetime import date
-from typing import Final, Unpack
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, Final, Unpack
 
+from kalends.client.inputs.given_values import by_name, milliseconds
 from kalends.client.inputs.given_values import every as listed
-from kalends.client.inputs.given_values import milliseconds
 from kalends.client.inputs.request_builder import (
     Duration,
     RequestOptions,
+    Time,
     length_s,
     request_from,
 )
+from kalends.client.methods.answers import NewLength
 from kalends.client.methods.listing_calls import ListingCalls, id_or_part
 from kalends.client.transports.call_line import CallLine
 from kalends.contract import calls
+from kalends.core.durations import parse_offset
 from kalends.core.errors import InvalidInput, NotFound
 from kalends.core.identifiers import REQUEST_ID_PATTERN
 from kalends.core.requests import DAY_S, Request
@@ -142,6 +145,88 @@ class SeriesCalls:
         )
         return await self._line.call(body, "series_cancel", calls.SeriesView)
 
+    async def move_series(
+        self,
+        id: str,
+        occurrence: str = "",
+        to: Time | None = None,
+        *,
+        by: Duration | None = None,
+        following: bool = False,
+        key: str = "",
+        wait_s: float = 30.0,
+    ) -> calls.SeriesView:
+        """Move the occurrence of series `id` with this name, with `following` all later ones, too.
+
+        The named one starts at `to`, or all are moved `by` some time (``-30m`` is earlier), in local time.
+        Without `occurrence` all are moved, except those that have begun. A series that was booked all or none
+        is moved all or none. An occurrence that could not be moved has the reason as `unchanged`.
+        """
+        if (to is None) == (by is None):
+            raise InvalidInput(
+                "the new time is missing or ambiguous",
+                where="to",
+                remedy="give one of `to` and `by`",
+            )
+        return await self._change_series(
+            id, occurrence, following, key, wait_s, what="move",
+            start=0 if to is None else self._settings.start_s(to, where="to"),
+            by_s=0 if by is None else _signed_s(by),
+        )  # fmt: skip
+
+    async def extend_series(
+        self,
+        id: str,
+        occurrence: str = "",
+        *,
+        by: Duration | None = None,
+        duration: Duration | None = None,
+        following: bool = False,
+        key: str = "",
+        wait_s: float = 30.0,
+    ) -> calls.SeriesView:
+        """Lengthen occurrences of series `id` `by` some time, or to `duration`; which ones: `move_series`."""
+        length = NewLength(by, duration, 1)
+        return await self._change_series(
+            id, occurrence, following, key, wait_s, what="extend", by_s=length.step_s or 0,
+            duration_s=length.target_s or 0,
+        )  # fmt: skip
+
+    async def shrink_series(
+        self,
+        id: str,
+        occurrence: str = "",
+        *,
+        by: Duration | None = None,
+        duration: Duration | None = None,
+        units: Mapping[str, int] | None = None,
+        following: bool = False,
+        key: str = "",
+        wait_s: float = 30.0,
+    ) -> calls.SeriesView:
+        """Shorten occurrences of series `id`, or keep only so many `units` of each; which: `move_series`."""
+        kept = by_name(units, where="units")
+        unchanged = bool(kept) and by is None and duration is None
+        length = None if unchanged else NewLength(by, duration, -1)
+        return await self._change_series(
+            id, occurrence, following, key, wait_s, what="shrink", units=dict(kept),
+            by_s=-(length.step_s or 0) if length is not None else 0,
+            duration_s=(length.target_s or 0) if length is not None else 0,
+        )  # fmt: skip
+
+    async def _change_series(
+        self, id: str, occurrence: str, following: bool, key: str, wait_s: float, **fields: Any
+    ) -> calls.SeriesView:
+        body = calls.ChangeSeries(
+            id=await self.series_id(id),
+            key=key or self._settings.new_key(),
+            occurrence=occurrence,
+            following=following,
+            wait_ms=milliseconds(wait_s),
+            **fields,
+        )
+        return await self._line.call(body, "series_change", calls.SeriesView)
+
     async def series_id(self, id: str) -> str:
         """Return the whole id of the series of the caller that `id` is, or is a part or an occurrence of."""
         id = id_or_part(id, "kalends list")
@@ -155,6 +240,14 @@ class SeriesCalls:
                 f"none of your series has the id {id}", where="id", remedy="see `kalends list`"
             ) from error
         return first[: -len(_END)] + _END
+
+
+def _signed_s(by: Duration) -> int:
+    """Return the seconds of a time to move by, of which a negative one is earlier; raises `InvalidInput`."""
+    if isinstance(by, str):
+        return parse_offset(by, where="by")
+    back = by < timedelta() if isinstance(by, timedelta) else by < 0
+    return -length_s(-by, where="by") if back else length_s(by, where="by")
 
 
 def _rule(every: str, times: int, until: date | str | None, rule: str) -> str:
