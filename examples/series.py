@@ -1,4 +1,4 @@
-"""A weekly course in a room of one owner, with a camera of another: booked, tried again, ended early."""
+"""A weekly course in a room of one owner, with a camera of another: booked, moved, ended early."""
 
 import kalends
 from kalends.testing import LocalFacility
@@ -15,7 +15,16 @@ def show(series) -> None:
             if each.nearest
             else ""
         )
-        print(f"  {each.name}  {each.state}{why}{near}")
+        stays = (
+            f": stays, for {each.unchanged.refusals[0].where} is taken" if each.unchanged else ""
+        )
+        print(f"  {each.name}  {each.state}{why}{near}{stays}")
+
+
+def show_hours(series) -> None:
+    """Print when each occurrence begins by the local clock, which changes on 28 March."""
+    starts = (kalends.as_datetime(each.start, series.zone) for each in series.occurrences)
+    print(" ", ", ".join(f"{start:%d.%m. %H:%M}" for start in starts))
 
 
 with (
@@ -40,6 +49,13 @@ with (
     print("Bob cancels, and what was missed is booked, too:")
     bob.cancel(taken.id)
     show(ann.retry_series(series.id))
+
+    print("From 16 March on, it begins an hour later:")
+    show_hours(ann.move_series(series.id, "2027-03-16T14:00", by="1h", following=True))
+
+    print("Half an hour more each time, but Bob has the camera after one of them:")
+    bob.book("media/camera", duration="1h", at="2027-03-23 16:30")
+    show(ann.extend_series(series.id, by="30m"))
 
     print("The course ends early, from 25 March on:")
     show(ann.cancel_series(series.id, "2027-03-25T14:00", following=True))

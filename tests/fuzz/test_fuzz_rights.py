@@ -225,6 +225,9 @@ def asked(
     }  # fmt: skip
     if call in ("series_show", "series_retry", "series_cancel"):
         return {"id": annas["series"] if there else RID}, None if call == "series_show" else {}
+    if call == "series_change":
+        move = {"key": token_hex(8), "what": "move", "by_s": 3_600}
+        return {"id": annas["series"] if there else RID}, move
     if call in ("lock", "release", "cancel"):
         return {"id": Holds.fresh(place, "anna") if there else RID}, {}
     if call == "reclaim_end":

@@ -210,6 +210,9 @@ class Broker:
     def do_series_cancel(self, user: str, body: calls.CancelSeries) -> calls.SeriesView:
         return self._series(body.id, user)
 
+    def do_series_change(self, user: str, body: calls.ChangeSeries) -> calls.SeriesView:
+        return self._series(body.id, user)
+
     def _series(
         self, id: str, user: str, rule: str = "FREQ=DAILY;COUNT=2", zone: str = "UTC"
     ) -> calls.SeriesView:

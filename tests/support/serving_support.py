@@ -123,7 +123,7 @@ class Deeds:
         self.seen.append((caller, body))
         return self._series(body.id, caller)
 
-    series_retry = series_cancel = series_show
+    series_retry = series_cancel = series_change = series_show
 
     async def series_find(self, caller: Caller, body: calls.FindSeries) -> calls.Answer:
         self.seen.append((caller, body))

@@ -152,7 +152,7 @@ def test_each_occurrence_keeps_so_many_units(ann: SyncClient) -> None:
     units = [ann.show(each.id).claims[0].units for each in fewer.occurrences]
     assert units == [3, 3, 2, 2, 2, 2]
     assert hours(fewer) == hours(series)
-    with pytest.raises(InvalidInput, match=r"2027-03-16T10:00: it has only 2 units"):
+    with pytest.raises(InvalidInput, match=r"2027-03-16T10:00: the occurrence has only 2 units"):
         ann.shrink_series(series.id, units={"east/hall": 3})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -136,6 +137,9 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (await client.series(series.id)).id == series.id
     assert (await client.retry_series(series.id)).id == series.id
     assert (await client.cancel_series(series.id)).id == series.id
+    assert (await client.move_series(series.id, by=timedelta(hours=-1))).id == series.id
+    assert (await client.extend_series(series.id, by="30m")).id == series.id
+    assert (await client.shrink_series(series.id, units={"sdsc/sp2": 1})).id == series.id
     assert (await client.grant_credits("user:ada", 10)).balance == 10
     assert (await client.take_credits("user:ada", 10)).balance == -10
     assert (await client.credits())[0].account == "user:ada"

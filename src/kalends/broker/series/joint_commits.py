@@ -37,7 +37,7 @@ GATHER_MS_MAX: Final = 60_000
 
 
 class Together(NamedTuple):
-    """What a request is committed with: `requests` of this id, of a series or of a change of one."""
+    """The group that a request is committed with: `requests` of a series, or of a change of one."""
 
     id: str
     requests: int
@@ -166,7 +166,7 @@ class JointCommits:
             self._go_on(moved, now)
 
     def _go_on(self, moved: r.Raise, now: Moment) -> None:
-        """Go on with what was moved, by its next attempt; the one before is over, whatever it had come to."""
+        """Begin the next attempt of a moved occurrence; the one before is over, whatever it had come to."""
         ground = self._ground
         record = r.decode_record(moved.body)
         record.att, record.owner = moved.att + 1, moved.owner

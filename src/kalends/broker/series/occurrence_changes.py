@@ -39,7 +39,7 @@ class Standing(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Where a stage without an offset begins, or is to begin (seconds UTC)."""
+        """The common start of its stages, reserved or wanted (seconds UTC)."""
         if self.record.wants and not self.waits:
             return common_start(self.record)
         part = self.record.spec.series
@@ -128,16 +128,19 @@ def later_s(body: calls.ChangeSeries, series: Series, found: Iterable[Standing])
 
 
 def moved(start: int, later: int, zone: ZoneInfo) -> int:
-    """Return `start` (seconds UTC) moved by `later` seconds of the local clock; of a doubled hour the first.
+    """Return `start` (seconds UTC) moved by `later` seconds of the local clock.
 
-    Raises `InvalidInput` for an hour that the clocks skip, and for one outside of all time.
+    If that shows an hour twice, the first is meant. Raises `InvalidInput` for an hour that the clocks skip,
+    and for one outside of all time.
     """
     try:
         local = shown(start, zone) + timedelta(seconds=later)
         found = instants(local, zone)
     except (OverflowError, ValueError):
         raise InvalidInput(
-            "it would begin outside the years 1970 to 3000", where="by_s", remedy="move it by less"
+            "the new start is outside the years 1970 to 3000",
+            where="by_s",
+            remedy="move it by less",
         ) from None
     if not found:
         raise InvalidInput(
@@ -158,7 +161,7 @@ def change_of(
     more = [name for name, count in units.items() if count > has.get(name, count)]
     if more:
         raise InvalidInput(
-            f"it has only {has[more[0]]} units of {more[0]}",
+            f"the occurrence has only {has[more[0]]} units of {more[0]}",
             where=f"units.{more[0]}",
             remedy="keep fewer; to get more, book them separately",
         )
@@ -183,7 +186,7 @@ def new_length_s(present_s: int, body: calls.ChangeSeries) -> int:
     wanted_s = body.duration_s or present_s + sign * body.by_s
     if wanted_s < 1 or sign * (wanted_s - present_s) < 0:
         raise InvalidInput(
-            f"it lasts {format_duration(present_s)} and cannot be"
+            f"the occurrence lasts {format_duration(present_s)} and cannot be"
             f" {'extended' if sign > 0 else 'shrunk'} to {format_duration(max(wanted_s, 0))}",
             where="duration_s",
             remedy="use shrink to shorten, extend to lengthen, cancel to give it up",

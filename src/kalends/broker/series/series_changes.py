@@ -40,7 +40,7 @@ from kalends.serving.auth.callers import Caller
 
 
 class Asked(NamedTuple):
-    """What a call asks of a series; `change` is what its requests are marked with."""
+    """A call that changes a series; `change` is the mark of its requests."""
 
     caller: Caller
     series: Series
@@ -233,7 +233,7 @@ class SeriesChanges:
         """Return the change of an occurrence once all its sites know it; None if it is as it is to be."""
         if each.record.state == "open":
             raise Conflict(
-                "it is still being decided",
+                "the occurrence is still being decided",
                 remedy="try again once it is reserved",
                 request_id=each.record.reservation,
             )
@@ -255,7 +255,7 @@ class SeriesChanges:
         request, start = found
         if start <= self._now_s():
             raise InvalidInput(
-                f"it would begin {format_time(start, asked.series.zone)}, which is over",
+                f"the occurrence would begin {format_time(start, asked.series.zone)}, which is over",
                 where="by_s",
                 remedy="move it by less",
             )
@@ -296,9 +296,9 @@ def _nothing_to_change(found: Sequence[Standing]) -> KalendsError:
         )
     return Conflict(
         "no occurrence is left to be changed",
-        remedy="see `kalends show SERIES`; what has begun is changed by its own name",
+        remedy="see `kalends show SERIES`; name an occurrence that has begun to change it",
     )
 
 
 def _asked_for() -> Conflict:
-    return Conflict("it is just being asked for", remedy="try again once it is decided")
+    return Conflict("the occurrence is just being asked for", remedy="try again once it is decided")

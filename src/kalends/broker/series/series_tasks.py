@@ -1,4 +1,4 @@
-"""What is being booked, or changed, of each series: it goes on without its caller."""
+"""Tasks that book or change occurrences of a series: they go on without their callers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SeriesTasks:
             each.result()
 
     async def stop(self, series: str) -> None:
-        """End what runs: what has not been asked for yet is not asked for any more."""
+        """End the tasks of a series: occurrences that are not asked for yet will not be."""
         running = list(self._running.get(series, ()))
         for task in running:
             task.cancel()

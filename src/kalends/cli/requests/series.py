@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         SeriesHours,
         SeriesView,
     )
+    from kalends.core.errors import Problem
     from kalends.core.requests import Request
 
 MISSED_SHOWN: Final = 4
@@ -210,6 +211,23 @@ def told(settings: Settings, view: SeriesView) -> int:
     return error_from_problem(reasons[0]).exit_code if reasons else 1
 
 
+def changed(settings: Settings, view: SeriesView) -> int:
+    """Print a series after a change, and return the exit code: 0 only if all of it is as it was asked."""
+    zone = settings.time_zone()
+    output.answer(settings, "series", view, lambda: series_lines(view, zone))
+    if any(each.changing for each in view.occurrences):
+        output.say(f"not all is decided yet: kalends show {short_id(view.id)}", error=True)
+    problems = [each.unchanged for each in view.occurrences if each.unchanged is not None]
+    if not problems:
+        return 0
+    stay = "nothing was changed" if view.mode == "all" else f"{len(problems)} could not be changed"
+    output.say(f"{stay}; see the reasons above", error=True)
+    if view.mode == "as-many":
+        return EXIT_IN_PART
+    refused = [each for each in problems if each.refusals]
+    return error_from_problem((refused or problems)[0]).exit_code
+
+
 def series_lines(view: SeriesView, zone: ZoneInfo) -> list[str]:
     """Describe a series, with a row for each occurrence."""
     count = Counter(str(each.state) for each in view.occurrences)
@@ -312,11 +330,18 @@ def _named(name: str) -> str:
 
 
 def _why(each: OccurrenceView, zone: ZoneInfo) -> str:
+    if each.changing:
+        return f"a change is being decided: {short_id(each.changing)}"
+    if each.unchanged is not None:
+        return f"not changed: {_reason(each.unchanged)}"
     if each.opens:
         return f"beyond the horizon; is asked for {short_time(each.opens, zone)}"
     if each.problem is None:
         return ""
-    first = each.problem.refusals[:1]
     free = f"; nearest free start: {short_time(each.nearest, zone)}" if each.nearest else ""
-    why = f"{first[0].where}: {first[0].detail}" if first else each.problem.detail
-    return why + free
+    return _reason(each.problem) + free
+
+
+def _reason(problem: Problem) -> str:
+    first = problem.refusals[:1]
+    return f"{first[0].where}: {first[0].detail}" if first else problem.detail

@@ -204,7 +204,7 @@ class SeriesCalls:
         key: str = "",
         wait_s: float = 30.0,
     ) -> calls.SeriesView:
-        """Shorten occurrences of series `id`, or keep only so many `units` of each; which: `move_series`."""
+        """Shorten occurrences of series `id`, or keep only `units` of each resource; which: `move_series`."""
         kept = by_name(units, where="units")
         unchanged = bool(kept) and by is None and duration is None
         length = None if unchanged else NewLength(by, duration, -1)

@@ -62,6 +62,51 @@ def test_a_series_is_booked_listed_in_one_row_shown_and_cancelled(servers: Local
     ]
 
 
+def test_a_series_is_moved_extended_and_shrunk_as_a_whole_or_from_an_occurrence_on(
+    servers: LocalFacility,
+) -> None:
+    booked = run(servers, *BOOK[:-1], "2027-03-23 16:00", "--every", "week", "--times", "3")
+    id = booked.stdout.split()[1].rstrip(":")
+    moved = run(servers, "move", id, "--all", "--by", "1h", "--key", "move-by-1h")
+    assert moved.exit_code == 0, moved.output
+    assert f"{id} by 1h: all" in moved.stderr
+    assert moved.stdout.count(" 17:00 ") == 3
+    again = run(servers, "move", id, "--all", "--by", "1h", "--key", "move-by-1h")
+    assert again.stdout == moved.stdout
+    later = ("--following", "--to", "2027-03-31 09:00")
+    moved = run(servers, "move", f"{id}@2027-03-30", *later, "--key", "following")
+    assert "2027-03-30T16:00 and the following" in moved.stderr
+    assert "Wed 2027-03-31 09:00" in moved.stdout
+    assert "Wed 2027-04-07 09:00" in moved.stdout
+    assert run(servers, "move", f"{id}@2027-03-30", *later, "--key", "following").exit_code == 0
+    longer = run(servers, "extend", f"{id}@2027-04-06", "--for", "2h")
+    assert longer.exit_code == 0, longer.output
+    shown = data(run(servers, "show", id, "--json"), "series")["occurrences"]
+    assert [each["end"] - each["start"] for each in shown] == [3_600, 3_600, 7_200]
+    assert run(servers, "shrink", id, "--all", "--for", "30m").exit_code == 0
+    run(servers, "book", "east/room", "--for", "1h", "--at", "2027-04-07 10:00", user="bob")
+    refused = run(servers, "move", id, "--all", "--by", "1h")
+    assert refused.exit_code == 5, refused.output
+    assert "not changed: east/room: taken" in refused.stdout
+    assert "nothing was changed" in refused.stderr
+    assert run(servers, "cancel", id, "--all").exit_code == 0
+
+
+def test_what_could_not_be_changed_of_as_many_as_possible_has_the_exit_code_of_a_part(
+    servers: LocalFacility,
+) -> None:
+    booked = run(
+        servers, *BOOK[:-1], "2027-04-20 12:00", "--every", "week", "--times", "3", "--as-many"
+    )
+    id = booked.stdout.split()[1].rstrip(":")
+    run(servers, "book", "east/room", "--for", "1h", "--at", "2027-04-27 13:00", user="bob")
+    part = run(servers, "move", id, "--all", "--by", "1h")
+    assert part.exit_code == 3, part.output
+    assert "1 could not be changed" in part.stderr
+    assert part.stdout.count(" 13:00 ") == 2
+    assert run(servers, "cancel", id, "--all").exit_code == 0
+
+
 def test_what_was_missed_has_an_exit_code_of_its_own_and_is_tried_again(
     servers: LocalFacility,
 ) -> None:
@@ -109,6 +154,15 @@ def test_what_was_missed_has_an_exit_code_of_its_own_and_is_tried_again(
         ("find", "east/room", "--for", "1h", "--every", "week", "--times", "3", "--between", "9"),
         ("cancel", "5d0c0000", "--following"),
         ("cancel", "5d0c0000@2027-03-09", "--all"),
+        ("move", "5d0c0000", "--to", "tomorrow 14:00"),
+        ("move", "5d0c0000", "--all", "--to", "tomorrow 14:00"),
+        ("move", "5d0c0000", "--following", "--by", "1h"),
+        ("move", "5d0c0000", "--all", "--elsewhere"),
+        ("move", "5d0c1f2e", "--by", "1h"),
+        ("move", "5d0c0000@2027-03-09", "--all", "--by", "soon"),
+        ("move", "5d0c0000", "--all", "--by", "soon"),
+        ("extend", "5d0c0000", "--all"),
+        ("shrink", "5d0c0000@2027-03-09", "--all", "--by", "1h"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
