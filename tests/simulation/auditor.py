@@ -583,7 +583,7 @@ class Auditor:
         if row is None:
             if answer.state != "failed":
                 self._wrong(f"{call.key} was told {answer.state}, but nothing is stored")
-            if not call.replaces:
+            if not call.replaces and call.change is None:
                 self.given_up.add(answer.id)
             return
         true = {

@@ -127,6 +127,9 @@ REPEATED: Final = Size(
 )  # fmt: skip
 """Series beside single requests, for slots that are enough for some of them."""
 
+CHANGED_SERIES: Final = REPEATED._replace(sagas=3, series=0.9, series_changed=0.9)
+"""Series that are moved and extended, from some occurrence on."""
+
 GIVING: Final = Size(
     sites=3, clients=6, sagas=4, hours=4, pause_ms=6_000,
     kinds=(80, 10, 5, 0, 0, 5), uses=(20, 30, 50), gives=0.7,
@@ -641,6 +644,15 @@ SERIES_AND_PAUSES: Final = Climate("series-and-pauses", REPEATED, series_calm)
 SERIES_ON_POSTGRES: Final = Climate(
     "series-on-postgres", REPEATED, series_on_postgres, hard=0.0, costs=4, world=PostgresWorld
 )
+SERIES_CHANGED: Final = Climate("series-changed", CHANGED_SERIES, series_together)
+SERIES_CHANGED_ON_POSTGRES: Final = Climate(
+    "series-changed-on-postgres",
+    CHANGED_SERIES,
+    series_on_postgres,
+    hard=0.0,
+    costs=4,
+    world=PostgresWorld,
+)
 
 HAND_OVERS: Final = Climate("hand-overs", GIVING, handed_over)
 
@@ -693,6 +705,8 @@ CLIMATES: Final = {
         SERIES,
         SERIES_AND_PAUSES,
         SERIES_ON_POSTGRES,
+        SERIES_CHANGED,
+        SERIES_CHANGED_ON_POSTGRES,
         HAND_OVERS,
     )
 }

@@ -8,7 +8,7 @@ from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.series.joint_commits import JointCommits
 from kalends.core.intervals import Moment
-from tests.simulation.climates import SERIES, SERIES_AND_PAUSES, Climate
+from tests.simulation.climates import SERIES, SERIES_AND_PAUSES, SERIES_CHANGED, Climate
 from tests.simulation.mutations import Mutation
 from tests.simulation.nodes import BrokerNode, Call
 from tests.simulation.world import World
@@ -65,6 +65,20 @@ class BeginsInTwoWrites(BrokerNode):
         self._pump()
 
 
+class KeysByIndex(BrokerNode):
+    """The changes of a series have keys by their number among those that can be changed just now."""
+
+    def change_key(self, call: Call, anchor: str, name: str, number: int) -> str:
+        return f"{call.key}/{number}" if number else call.key
+
+
+class ChangesAlone(JointCommits):
+    """A change of an occurrence that has its votes is committed, whatever becomes of the others."""
+
+    def commits(self, case: Transaction, op: r.Commit, now: Moment) -> bool:
+        return not case.record.replaces and super().commits(case, op, now)
+
+
 def _joint(name: str, broken: type[JointCommits], climate: Climate = SERIES) -> Mutation:
     class Broken(World):
         joint_commits = broken
@@ -72,11 +86,11 @@ def _joint(name: str, broken: type[JointCommits], climate: Climate = SERIES) -> 
     return Mutation(name, Broken, climate)
 
 
-def _broker(name: str, broken: type[BrokerNode]) -> Mutation:
+def _broker(name: str, broken: type[BrokerNode], climate: Climate = SERIES) -> Mutation:
     class Broken(World):
         broker_node = broken
 
-    return Mutation(name, Broken, SERIES)
+    return Mutation(name, Broken, climate)
 
 
 MUTATIONS_OF_SERIES: Final = (
@@ -84,4 +98,7 @@ MUTATIONS_OF_SERIES: Final = (
     _joint("one of a series is adopted", AdoptsOne, SERIES_AND_PAUSES),
     _broker("a series is committed one by one", OneByOne),
     _broker("a series begins in two writes", BeginsInTwoWrites),
+    _joint("each change of a series commits alone", ChangesAlone, SERIES_CHANGED),
+    _broker("a change of a series is committed one by one", OneByOne, SERIES_CHANGED),
+    _broker("keys by index", KeysByIndex, SERIES_CHANGED),
 )

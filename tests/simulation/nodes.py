@@ -8,10 +8,10 @@ two of these effects; then its memory is gone, and it starts again from what is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from msgspec import structs
 
@@ -32,6 +32,7 @@ from kalends.broker.register.sqlite.register_reads import RegisterReads
 from kalends.broker.register.writes import LeaseRenewal, Retire
 from kalends.broker.replica.leases import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.broker.series.joint_commits import JointCommits
+from kalends.broker.series.occurrence_changes import anchor_of, key_of
 from kalends.broker.series.series_ids import member, series_of
 from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
@@ -494,6 +495,31 @@ class SiteNode(Node):
         self.network.send(session, frame)
 
 
+class Change(NamedTuple):
+    """All occurrences of a series of so many from `since` on: `later_s` later, and `longer_s` longer."""
+
+    occurrences: int
+    since: str
+    later_s: int
+    longer_s: int
+    together: bool
+
+    def spec(self, record: r.Record, mark: r.SeriesChange) -> r.Spec:
+        """Return what `record` is to be."""
+        more_s = self.later_s + self.longer_s
+        wants = tuple(
+            m.Want(each.resource, each.start + self.later_s, each.end + more_s, each.units)
+            for each in record.wants
+        )
+        start, end = wants[0].start, wants[0].end
+        request = structs.replace(
+            record.spec.request, not_before=start, not_after=end, duration_s=end - start
+        )
+        return r.Spec(
+            request=request, wants=wants, change=mark, series=record.spec.series, patience="none"
+        )
+
+
 @dataclass
 class Call:
     """What a client wants of a broker; `reply` takes a view or an error."""
@@ -510,6 +536,8 @@ class Call:
     """In place of `spec`: those of all occurrences, which are to be booked together."""
     heir: str = ""
     """To whom a reservation is offered, or no longer."""
+    change: Change | None = None
+    """What becomes of the occurrences of the series `rid`."""
     reply: Callable[[Any], None] = field(default=lambda answer: None)
 
 
@@ -690,6 +718,12 @@ class BrokerNode(Node):
             self.ask(
                 lambda reads: reads.by_key(call.user, call.key), partial(self._submitted, call)
             )
+        elif call.change is not None:
+            rids = [member(call.rid, number + 1) for number in range(call.change.occurrences)]
+            self.ask(
+                lambda reads: _reservations(reads, rids),
+                lambda tries: self._answer_by(call, partial(self.change_series, call, tries)),
+            )
         else:
             self.ask(
                 lambda reads: reads.reservation(call.rid),
@@ -756,6 +790,61 @@ class BrokerNode(Node):
         self.coordinator.wing(JointCommits).begin(
             Principal(call.user, call.groups), keys, call.key, specs, tickets, now
         )
+
+    def change_series(
+        self, call: Call, tries: Sequence[WholeReservation], ticket: int, now: Moment
+    ) -> RequestView | None:
+        """Change what stands of a series, all or none, or each by itself; the answer is that of the first."""
+        change, key = call.change, call.key
+        assert change is not None
+        due = [record for whole in tries if (record := due_in(call, whole, now)) is not None]
+        changing = {whole.id for whole in tries if whole.changing}
+        ready = [record for record in due if record.done and record.reservation not in changing]
+        known = next((row for each in tries if (row := each.of_key(call.user, key))), None)
+        if known is None and (not ready or (change.together and len(ready) < len(due))):
+            return cast(RequestView, self.world.not_changeable(None))
+        if known is None or not change.together:
+            wholes = {whole.id: whole for whole in tries}
+            names = [name_of_occurrence(record) for record in ready]
+            anchor = anchor_of(tries, call.user, key) or next(iter(names), "")
+            keys = [
+                self.change_key(call, anchor, name, number) for number, name in enumerate(names)
+            ]
+            new = {
+                request_id(now.wall_ms, self.kernel.random.getrandbits(74)): (key, record)
+                for key, record in zip(keys, ready, strict=True)
+                if wholes[record.reservation].of_key(call.user, key) is None
+            }
+            self._begin_changes(call, new, ticket, now)
+        if known is None or self.coordinator.calls.join(known.rid, ticket):
+            return None
+        return cast(RequestView, self.world.view_of(readable(known)))
+
+    def change_key(self, call: Call, anchor: str, name: str, number: int) -> str:
+        """Return the key of the change of an occurrence, by its name; `number` counts those that are due."""
+        return key_of(call.key, anchor, name)
+
+    def _begin_changes(
+        self, call: Call, new: Mapping[str, tuple[str, r.Record]], ticket: int, now: Moment
+    ) -> None:
+        change, principal = call.change, Principal(call.user, call.groups)
+        assert change is not None
+        id = request_id(now.wall_ms, self.kernel.random.getrandbits(74))
+        mark = r.SeriesChange(
+            id, call.key, call.key, change.later_s, len(new) if change.together else 0
+        )
+        specs = {rid: change.spec(record, mark) for rid, (_, record) in new.items()}
+        tickets = {rid: ticket if key == call.key else NO_TICKET for rid, (key, _) in new.items()}
+        if change.together:
+            self.coordinator.wing(JointCommits).begin(
+                principal, {rid: key for rid, (key, _) in new.items()}, call.key, specs, tickets, now,
+                {rid: record for rid, (_, record) in new.items()},
+            )  # fmt: skip
+            return
+        for rid, (key, record) in new.items():
+            self.coordinator.calls.submit(
+                principal, key, call.key, specs[rid], tickets[rid], now, rid=rid, replaces=record
+            )
 
     def _change(
         self, call: Call, found: WholeReservation | None, ticket: int, now: Moment
@@ -930,6 +1019,25 @@ class BrokerNode(Node):
             for result in results:
                 self.coordinator.registered(result, now)
         self._carry_out()
+
+
+async def _reservations(reads: RegisterReads, rids: Sequence[str]) -> list[WholeReservation]:
+    return [found for rid in rids if (found := await reads.reservation(rid)) is not None]
+
+
+def due_in(call: Call, whole: WholeReservation, now: Moment) -> r.Record | None:
+    """Return what is reserved of an occurrence, if it is the caller's, has not begun, and is to change."""
+    record = whole.current
+    if not isinstance(record, r.Record) or (record.user, record.state) != (call.user, "commit"):
+        return None
+    begins = min(want.start for want in record.wants)
+    assert call.change is not None
+    due = begins > now.wall_s and name_of_occurrence(record) >= call.change.since
+    return record if due else None
+
+
+def name_of_occurrence(record: r.Record) -> str:
+    return record.spec.series.name if record.spec.series is not None else ""
 
 
 def _record(found: WholeReservation | None, rid: str) -> r.Record | None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from kalends.broker.coordination.record.decision_record import Spec
+from kalends.broker.series.series_ids import member, series_of
 from kalends.contract.calls import Patience, RequestView
 from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, NotFound
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from tests.simulation.agents import SCRIPT_HASH
 from tests.simulation.clocks import EPOCH_S
-from tests.simulation.nodes import Call
+from tests.simulation.nodes import Call, Change
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -53,6 +54,8 @@ class Size(NamedTuple):
     """How often a reservation is kept, cancelled, changed."""
     series: float = 0.0
     """How many of the requests for fixed slots are for all hours, of which the last is not near the first."""
+    series_changed: float = 0.0
+    """How many of the series that are booked are moved or extended, from some occurrence on."""
     gives: float = 0.0
     """How many reservations are offered to another user, who accepts them sooner or later."""
     second_thoughts: float = 0.0
@@ -107,7 +110,12 @@ class Client:
         if self._size.series and spec.wants and self._random.random() < self._size.series:
             specs = self._repeated(spec)
             call = Call("series", self._user, key=key, series=specs)
-            self._call(call, self._began(key, specs[0]))
+            changes = (
+                self._random.random() < self._size.series_changed
+                if self._size.series_changed
+                else 0
+            )
+            self._call(call, self._repeats(specs) if changes else self._began(key, specs[0]))
             return
         if kind == "quit":
             call = Call("submit", self._user, key=key, spec=spec)
@@ -133,6 +141,69 @@ class Client:
             )
             made.append(Spec(request=request_for(wants), wants=wants, patience="none"))
         return tuple(made)
+
+    def _repeats(self, specs: tuple[Spec, ...]) -> Callable[[Any], None]:
+        """Change what is booked of a series, once, or twice; sometimes while others change one of it, too."""
+        random = self._random
+
+        def booked(answer: Any) -> None:
+            if not isinstance(answer, RequestView) or answer.state != "reserved":
+                self._pause()
+                return
+            if random.random() < 0.4:
+                occurrence = member(series_of(answer.id), random.randrange(len(specs)) + 1)
+                self._kernel.after(random.randrange(1, 20_000), self._meddle, occurrence)
+            self._kernel.after(random.randrange(1, 20_000), self._change_series, answer.id, specs)
+
+        return booked
+
+    def _change_series(self, rid: str, specs: tuple[Spec, ...]) -> None:
+        random, half_s = self._random, max(self._size.slot_s // 2, 60)
+        names = [str(spec.wants[0].start) for spec in specs]
+        later_s, longer_s = random.choice(
+            (
+                (half_s, 0),
+                (-half_s, 0),
+                (2 * half_s, 0),
+                (0, half_s),
+                (0, -half_s),
+                (half_s, -half_s),
+            )
+        )
+        change = Change(
+            len(specs), random.choice(["", *names[1:]]), later_s, longer_s, random.random() < 0.6
+        )
+        call = Call(
+            "change-series", self._user, key=self._new_key(), rid=series_of(rid), change=change
+        )
+
+        def changed(answer: Any) -> None:
+            then = random.random()
+            if then < 0.3:
+                cancel = Call("cancel", self._user, rid=rid)
+                self._kernel.after(3_000, self._call, cancel, lambda _: self._pause())
+            elif then < 0.5 and not longer_s:
+                self._kernel.after(3_000, self._change_series, rid, specs)
+            else:
+                self._pause()
+
+        self._call(call, changed)
+
+    def _meddle(self, rid: str) -> None:
+        """Cancel one occurrence, or move it by itself, whatever else is under way, and wait for no answer."""
+        row = self._world.auditor.rows.get(rid)
+        if row is None:
+            return
+        broker = self._world.any_broker()
+        if self._random.random() < 0.4:
+            call = Call("cancel", self._user, rid=rid)
+        else:
+            half_s = max(self._size.slot_s // 2, 60)
+            old = (Want(**want) for want in row.body["wants"])
+            wants = tuple(Want(w.resource, w.start + half_s, w.end + half_s, w.units) for w in old)
+            spec = Spec(request=request_for(wants), wants=wants)
+            call = Call("submit", self._user, key=self._new_key(), spec=spec, replaces=rid)
+        self._world.network.carry(broker, broker.call, call)
 
     def _waiting_as_it_may(self, spec: Spec) -> Spec:
         patience = self._random.choices(PATIENCE, self._size.patience)[0]

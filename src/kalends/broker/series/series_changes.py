@@ -244,8 +244,11 @@ class SeriesChanges:
         if change is None:
             return None
         new = self._commands.changed(seen, change)
-        # It waits for nothing: what others hold refuses it, as when the series was booked.
-        return new._replace(spec=structs.replace(new.spec, patience="none"))
+        # It waits for nothing: what others hold refuses it, as when the series was booked. What came back
+        # from its sites does not say which occurrence it is; the first request of its reservation does.
+        first = each.whole.rows[0]
+        part = first.spec.series if isinstance(first, Record) else None
+        return new._replace(spec=structs.replace(new.spec, patience="none", series=part))
 
     def _waiting(self, asked: Asked, each: Standing) -> Record | None:
         """Return an occurrence that waits for a horizon as it is to be; None if it is so already."""

@@ -247,7 +247,7 @@ class PreparePhase:
             again=record.may_start_twice, heir=_heir(record, now),
             notices=decision_notices.on_commit(record, now),
         )  # fmt: skip
-        if record.spec.series is None or not self.joint(case, op, now):
+        if not self.joint(case, op, now):
             self.table.write(case, op)
 
     def _log_change(self, case: Transaction, to: str, now: Moment) -> None:
