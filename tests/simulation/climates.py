@@ -127,8 +127,10 @@ REPEATED: Final = Size(
 )  # fmt: skip
 """Series beside single requests, for slots that are enough for some of them."""
 
-CHANGED_SERIES: Final = REPEATED._replace(sagas=3, series=0.9, series_changed=0.9)
-"""Series that are moved and extended, from some occurrence on."""
+CHANGED_SERIES: Final = REPEATED._replace(
+    clients=4, hours=14, kinds=(100, 0, 0, 0, 0, 0), series=0.9, series_changed=0.95
+)
+"""Series that are moved and extended, from some occurrence on; there is room for most of them."""
 
 GIVING: Final = Size(
     sites=3, clients=6, sagas=4, hours=4, pause_ms=6_000,

@@ -457,6 +457,7 @@ SHOWS_AT: Final = {
     "what is locked has no buffer": 35,
     "hubs leave out too much": 8,
     "one of a series is adopted": 19,
+    "keys by index": 92,
     "sites are not judged": 24,
     "a change may replace what was cancelled": 12,
     "limits count when it is held only": 10,

@@ -79,6 +79,13 @@ class ChangesAlone(JointCommits):
         return not case.record.replaces and super().commits(case, op, now)
 
 
+class AsksSeriesOnly(JointCommits):
+    """A change commits alone if its request does not say of which series it is, as one that came back."""
+
+    def commits(self, case: Transaction, op: r.Commit, now: Moment) -> bool:
+        return case.record.spec.series is not None and super().commits(case, op, now)
+
+
 def _joint(name: str, broken: type[JointCommits], climate: Climate = SERIES) -> Mutation:
     class Broken(World):
         joint_commits = broken
@@ -99,6 +106,6 @@ MUTATIONS_OF_SERIES: Final = (
     _broker("a series is committed one by one", OneByOne),
     _broker("a series begins in two writes", BeginsInTwoWrites),
     _joint("each change of a series commits alone", ChangesAlone, SERIES_CHANGED),
-    _broker("a change of a series is committed one by one", OneByOne, SERIES_CHANGED),
+    _joint("only what says its series is committed together", AsksSeriesOnly, SERIES_CHANGED),
     _broker("keys by index", KeysByIndex, SERIES_CHANGED),
 )

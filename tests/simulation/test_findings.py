@@ -34,11 +34,8 @@ SEEDS = [
     pytest.param(
         "batch-promises-lost", 112445017767340, id="given-up-while-room-is-on-its-way-out"
     ),
-    pytest.param(
-        "series-changed", 15, id="a-change-of-a-series-where-one-does-not-say-that-it-is-of-one"
-    ),
 ]
-"""Those of batch systems have their scripts in `tests/unit/resource_servers/participation/test_grants.py`."""
+"""Each has its script in `tests/unit/resource_servers/participation/test_grants.py`."""
 
 NOW = Moment(1_000, 1_800_000_000_000)
 START = 1_800_003_600

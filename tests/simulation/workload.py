@@ -7,6 +7,7 @@ until it has a final answer. Some walk away in the middle.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -150,14 +151,19 @@ class Client:
             if not isinstance(answer, RequestView) or answer.state != "reserved":
                 self._pause()
                 return
-            if random.random() < 0.4:
-                occurrence = member(series_of(answer.id), random.randrange(len(specs)) + 1)
-                self._kernel.after(random.randrange(1, 20_000), self._meddle, occurrence)
-            self._kernel.after(random.randrange(1, 20_000), self._change_series, answer.id, specs)
+            together = random.random() < 0.5
+            # Sites have not all confirmed what was booked a moment ago.
+            soon = not together and random.random() < 0.7
+            wait_ms = random.randrange(1, 600 if soon else 20_000)
+            if random.random() < 0.5:
+                occurrence = member(series_of(answer.id), random.choice((1, 1, 2)))
+                just_before_ms = max(wait_ms - random.randrange(1_500), 1)
+                self._kernel.after(just_before_ms, self._meddle, occurrence)
+            self._kernel.after(wait_ms, self._change_series, answer.id, specs, together)
 
         return booked
 
-    def _change_series(self, rid: str, specs: tuple[Spec, ...]) -> None:
+    def _change_series(self, rid: str, specs: tuple[Spec, ...], together: bool) -> None:
         random, half_s = self._random, max(self._size.slot_s // 2, 60)
         names = [str(spec.wants[0].start) for spec in specs]
         later_s, longer_s = random.choice(
@@ -170,24 +176,30 @@ class Client:
                 (half_s, -half_s),
             )
         )
-        change = Change(
-            len(specs), random.choice(["", *names[1:]]), later_s, longer_s, random.random() < 0.6
-        )
+        since = random.choice(["", "", *names[1:]])
+        change = Change(len(specs), since, later_s, longer_s, together)
         call = Call(
             "change-series", self._user, key=self._new_key(), rid=series_of(rid), change=change
         )
 
         def changed(answer: Any) -> None:
+            if random.random() < 0.8:
+                self._kernel.after(random.randrange(1, 30_000), self._repeat, call)
             then = random.random()
             if then < 0.3:
                 cancel = Call("cancel", self._user, rid=rid)
                 self._kernel.after(3_000, self._call, cancel, lambda _: self._pause())
             elif then < 0.5 and not longer_s:
-                self._kernel.after(3_000, self._change_series, rid, specs)
+                self._kernel.after(3_000, self._change_series, rid, specs, not together)
             else:
                 self._pause()
 
         self._call(call, changed)
+
+    def _repeat(self, call: Call) -> None:
+        """Make a call again that was answered."""
+        broker, again = self._world.any_broker(), replace(call, reply=lambda answer: None)
+        self._world.network.carry(broker, broker.call, again)
 
     def _meddle(self, rid: str) -> None:
         """Cancel one occurrence, or move it by itself, whatever else is under way, and wait for no answer."""
@@ -201,7 +213,10 @@ class Client:
             half_s = max(self._size.slot_s // 2, 60)
             old = (Want(**want) for want in row.body["wants"])
             wants = tuple(Want(w.resource, w.start + half_s, w.end + half_s, w.units) for w in old)
-            spec = Spec(request=request_for(wants), wants=wants)
+            give_up_at = EPOCH_S + self._kernel.now_ms // 1_000 + 15
+            spec = Spec(
+                request=request_for(wants), wants=wants, patience="taken", give_up_at=give_up_at
+            )
             call = Call("submit", self._user, key=self._new_key(), spec=spec, replaces=rid)
         self._world.network.carry(broker, broker.call, call)
 
