@@ -25,7 +25,7 @@ CHANGES_MAX: Final = 64
 """The changes of one occurrence that are known when a call is repeated, as long as it waits."""
 
 
-class Standing(NamedTuple):
+class StandingOccurrence(NamedTuple):
     """An occurrence that is reserved, or still to be decided; `record` is the current one of `whole`."""
 
     name: str
@@ -82,7 +82,7 @@ def check(body: calls.ChangeSeries) -> None:
 
 def in_scope(
     series: Series, tries: Sequence[WholeReservation], body: calls.ChangeSeries, now_s: int
-) -> list[Standing]:
+) -> list[StandingOccurrence]:
     """Return the occurrences that `body` is about, in order: those that stand and have not begun.
 
     The one that it names is among them if it has begun, too. Raises `NotFound` for a name that is none.
@@ -101,7 +101,7 @@ def in_scope(
                 continue
             if record.public_state not in ("open", "reserved"):
                 continue
-            each = Standing(name, record, whole)
+            each = StandingOccurrence(name, record, whole)
             begins = min((want.start for want in record.wants), default=each.start)
             if begins > now_s or name == body.occurrence:
                 found.append(each)
@@ -116,7 +116,7 @@ def no_such(occurrence: str) -> NotFound:
     )
 
 
-def later_s(body: calls.ChangeSeries, series: Series, found: Iterable[Standing]) -> int:
+def later_s(body: calls.ChangeSeries, series: Series, found: Iterable[StandingOccurrence]) -> int:
     """Return by how much of the local clock occurrences are moved; 0 if they keep their starts."""
     if body.what != "move" or body.by_s:
         return body.by_s if body.what == "move" else 0
@@ -152,7 +152,7 @@ def moved(start: int, later: int, zone: ZoneInfo) -> int:
 
 
 def change_of(
-    each: Standing, body: calls.ChangeSeries, later: int, zone: ZoneInfo
+    each: StandingOccurrence, body: calls.ChangeSeries, later: int, zone: ZoneInfo
 ) -> calls.Change | None:
     """Return the change of a reserved occurrence; None if it is as it is to be. Raises `InvalidInput`."""
     request = each.record.spec.request
@@ -200,7 +200,7 @@ def fixed_request(record: Record, give_s: int) -> Request:
 
 
 def later_request(
-    each: Standing, series: Series, body: calls.ChangeSeries, later: int
+    each: StandingOccurrence, series: Series, body: calls.ChangeSeries, later: int
 ) -> tuple[Request, int] | None:
     """Return the request of an occurrence that waits for a horizon after the change, and its start.
 
@@ -284,6 +284,6 @@ def refusals_of(tries: Sequence[WholeReservation], user: str, key: str) -> Mappi
     }  # fmt: skip
 
 
-def in_turn(found: Sequence[Standing], later: int) -> list[Standing]:
+def in_turn(found: Sequence[StandingOccurrence], later: int) -> list[StandingOccurrence]:
     """Return those that are moved later from the last on: each goes to where the next one has left."""
     return [*found][:: -1 if later > 0 else 1]

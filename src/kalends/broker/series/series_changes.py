@@ -27,7 +27,7 @@ from kalends.broker.desk.request_queries import SeenRequest
 from kalends.broker.register.contract import WholeReservation
 from kalends.broker.series import occurrence_changes as changing
 from kalends.broker.series.joint_commits import JointCommits
-from kalends.broker.series.occurrence_changes import Standing
+from kalends.broker.series.occurrence_changes import StandingOccurrence
 from kalends.broker.series.series_reads import SeriesReads, not_yours
 from kalends.broker.series.series_records import Series, series_in
 from kalends.broker.series.series_tasks import SeriesTasks, waves
@@ -39,7 +39,7 @@ from kalends.core.times import format_time
 from kalends.serving.auth.callers import Caller
 
 
-class Asked(NamedTuple):
+class SeriesCall(NamedTuple):
     """A call that changes a series; `change` is the mark of its requests."""
 
     caller: Caller
@@ -88,7 +88,7 @@ class SeriesChanges:
         later_s = made.later_s if made is not None else changing.later_s(body, series, found)
         id = self._service.coordinator.calls.new_rid(self._service.moment())
         change = SeriesChange(id, body.key, digest, later_s)
-        asked = Asked(caller, series, body, change, until_s)
+        asked = SeriesCall(caller, series, body, change, until_s)
         unchanged: dict[str, Problem] = {}
         if made is not None and (made.count or series.part.together):
             await self._settled(asked)
@@ -105,12 +105,14 @@ class SeriesChanges:
 
     # All or none
 
-    async def _change_together(self, asked: Asked, found: Sequence[Standing]) -> None:
+    async def _change_together(
+        self, asked: SeriesCall, found: Sequence[StandingOccurrence]
+    ) -> None:
         """Change all of them or none: one is refused before any is asked for, if that is known here."""
         service, body = self._service, asked.body
         current = service.replica.in_use()
         news: dict[str, NewRequest] = {}
-        waiting: list[tuple[Standing, Record]] = []
+        waiting: list[tuple[StandingOccurrence, Record]] = []
         for each in found:
             try:
                 if each.waits:
@@ -162,7 +164,7 @@ class SeriesChanges:
         if changing.made_by(tries, user, change.key) is None:
             raise _asked_for()
 
-    async def _settled(self, asked: Asked) -> None:
+    async def _settled(self, asked: SeriesCall) -> None:
         """Wait for what an earlier call has begun."""
         begun = [
             SeenRequest(row, whole)
@@ -177,7 +179,11 @@ class SeriesChanges:
     # Each by itself
 
     async def _change_each(
-        self, asked: Asked, found: Sequence[Standing], anchor: str, unchanged: dict[str, Problem]
+        self,
+        asked: SeriesCall,
+        found: Sequence[StandingOccurrence],
+        anchor: str,
+        unchanged: dict[str, Problem],
     ) -> None:
         """Change each occurrence that can be changed; `unchanged` says of others why they cannot."""
         in_turn = changing.in_turn(found, asked.change.later_s)
@@ -195,7 +201,7 @@ class SeriesChanges:
                 elif isinstance(answer, BaseException):
                     raise answer
 
-    async def _change_one(self, asked: Asked, each: Standing, anchor: str) -> None:
+    async def _change_one(self, asked: SeriesCall, each: StandingOccurrence, anchor: str) -> None:
         if each.waits:
             await self._move_waiting(asked, each)
             return
@@ -212,7 +218,7 @@ class SeriesChanges:
         except _AsItIs:
             return
 
-    async def _move_waiting(self, asked: Asked, each: Standing) -> None:
+    async def _move_waiting(self, asked: SeriesCall, each: StandingOccurrence) -> None:
         if any(change.key == asked.body.key for change in each.record.changed_by):
             return
         record, service = self._waiting(asked, each), self._service
@@ -229,7 +235,7 @@ class SeriesChanges:
 
     # One occurrence
 
-    async def _reserved(self, asked: Asked, each: Standing) -> NewRequest | None:
+    async def _reserved(self, asked: SeriesCall, each: StandingOccurrence) -> NewRequest | None:
         """Return the change of an occurrence once all its sites know it; None if it is as it is to be."""
         if each.record.state == "open":
             raise Conflict(
@@ -250,7 +256,7 @@ class SeriesChanges:
         part = first.spec.series if isinstance(first, Record) else None
         return new._replace(spec=structs.replace(new.spec, patience="none", series=part))
 
-    def _waiting(self, asked: Asked, each: Standing) -> Record | None:
+    def _waiting(self, asked: SeriesCall, each: StandingOccurrence) -> Record | None:
         """Return an occurrence that waits for a horizon as it is to be; None if it is so already."""
         found = changing.later_request(each, asked.series, asked.body, asked.change.later_s)
         if found is None:
@@ -267,10 +273,10 @@ class SeriesChanges:
 
     # The answer
 
-    async def _tries(self, asked: Asked) -> list[WholeReservation]:
+    async def _tries(self, asked: SeriesCall) -> list[WholeReservation]:
         return await self._reads.tries(asked.caller, asked.body.id)
 
-    async def _answer(self, asked: Asked, unchanged: dict[str, Problem]) -> calls.SeriesView:
+    async def _answer(self, asked: SeriesCall, unchanged: dict[str, Problem]) -> calls.SeriesView:
         user, key = asked.caller.principal.user, asked.body.key
         refused = {**unchanged, **changing.refusals_of(await self._tries(asked), user, key)}
         view = await self._reads.view(asked.caller, asked.body.id)
@@ -284,13 +290,13 @@ class _AsItIs(Exception):
     """An occurrence is as it is to be: there is nothing to ask for."""
 
 
-def _apart_s(found: Sequence[Standing]) -> int:
+def _apart_s(found: Sequence[StandingOccurrence]) -> int:
     """Return the least time between the starts of two occurrences."""
     starts = sorted(each.start for each in found)
     return min((later - each for each, later in pairwise(starts)), default=TIME_S_MAX)
 
 
-def _nothing_to_change(found: Sequence[Standing]) -> KalendsError:
+def _nothing_to_change(found: Sequence[StandingOccurrence]) -> KalendsError:
     if found:
         return InvalidInput(
             "nothing would change",
