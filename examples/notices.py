@@ -1,4 +1,4 @@
-"""A webhook tells Ann that an owner has moved her reservation: all of it in this process."""
+"""A webhook tells Ann that an owner has moved her reservation, and that it begins soon: in one process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def main() -> None:
         servers.sync_client("owner", at="sdsc") as owner,
     ):
         Receiver.servers = servers
-        Receiver.secret = ann.add_notice_address(f"http://{place}/kalends").secret
+        Receiver.secret = ann.add_notice_address(f"http://{place}/kalends", remind="1h").secret
         booked = ann.book("sdsc/sp2:64", duration="2h", at=SLOT, note="run 7")
         owner.reclaim("sdsc/sp2", at=SLOT, duration="2h", reason="a new pump")
         told = Receiver.told.get(timeout=60)
@@ -60,6 +60,9 @@ def main() -> None:
         shown = ann.show(booked.id)
         assert shown.changed is not None
         print(f"shown: {shown.changed.made} by {shown.changed.by}")
+        servers.clock.advance(seconds=shown.start - 1_800 - servers.clock.wall_s())
+        reminder = Receiver.told.get(timeout=60)
+        print(f"{reminder['event']} ({reminder['note']}): {shown.start - reminder['at']} s before")
     receiver.shutdown()
 
 

@@ -276,10 +276,10 @@ def test_each_byte_of_a_text_and_of_a_script_comes_along(tmp_path: Path, address
     path = tmp_path / "register.sqlite"
     source = "print('ä\0\\')\n\t\r\x7f"
     sqlite_file.open_store(path, KIND, "npaci").close()
-    address_row = ("ä\\N\t", "\n", "", 1, b"\0\xff\\")
+    address_row = ("ä\\N\t", "\n", "", 1, b"\0\xff\\", 3_600, 7)
     with changing(path) as connection:
         connection.execute("insert into script values ('h', ?)", (source,))
-        connection.execute("insert into notice_address values (?, ?, ?, ?, ?)", address_row)
+        connection.execute("insert into notice_address values (?, ?, ?, ?, ?, ?, ?)", address_row)
     before = _everything(path)
     to_database(path, address)
     to_file(address, path)

@@ -95,7 +95,7 @@ class PostgresReplica:
 
 
 _ALL: Final = {
-    "request": "select rid, client, key, reservation, att, state, owner, done, body"
+    "request": "select rid, client, key, reservation, att, state, owner, done, body, begins"
     " from any_request order by rid",
     "start": "select rid, start_site, start_places, start_again from any_request"
     " where start_site is not null order by rid",

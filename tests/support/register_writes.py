@@ -131,7 +131,8 @@ class Maker:
         is_job = kind == "job"
         commit = r.Commit(
             rid, 1, record.replaces, encode_record(record), places=tuple(record.chosen) if is_job else (),
-            elsewhere=is_job, running=self.mostly, again=self.mostly, notices=self.notices(rid),
+            elsewhere=is_job, running=self.mostly, again=self.mostly, begins=record.begins,
+            notices=self.notices(rid),
         )  # fmt: skip
         begin = r.Begin(record, SCRIPTS.get(record.spec.script, ""))
         after = [self.later(rid) for _ in range(self.any(*range(4)))]
@@ -149,6 +150,7 @@ class Maker:
         commits = tuple(
             r.Commit(
                 each.rid, 1, each.replaces if changes else "", encode_record(each),
+                begins=each.begins,
                 notices=self.notices(each.rid),
             )
             for each in records
@@ -201,7 +203,8 @@ class Maker:
             r.Raise(rid, att, owner, body),
             r.Commit(
                 rid, att, self.any(record.replaces, ""), encode_record(record), places=places,
-                elsewhere=self.mostly, running=self.mostly, again=self.mostly, notices=told,
+                elsewhere=self.mostly, running=self.mostly, again=self.mostly, begins=self.any(0, T0),
+                notices=told,
                 heir=None if self.mostly else r.Heir(self.rid(), self.any(*USERS), "given", att),
             ),
             r.Close(rid, att, body, notices=told),
@@ -223,7 +226,9 @@ class Maker:
         script, name = self.any(*SCRIPTS), self.any("mine", "Other", "étage")
         receiver, id = self.any("", "Z@example.org", "é@example.org"), self.any("one", "two")
         named = w.Named(name, script, 8, ("choose",), few)
-        address = w.NoticeAddress(user, receiver, "UTC", few, b"s")
+        address = w.NoticeAddress(user, receiver, "UTC", few, b"s", self.any(0, 3_600, 7_200), few)
+        rid = self.any(*RIDS)
+        reminder = RequestNotice(id=f"{rid}-{few}", user=user, occasion="begins", at_s=few)
         feed = w.Feed(user, name, f"{user} {name} {few}", few)
         share = self.share(few)
         delivery = Delivery(
@@ -251,6 +256,7 @@ class Maker:
             w.KeepScript(user, named, SCRIPTS[script], 2),
             w.ForgetScript(user, self.any(name, script)),
             w.KeepAddress(address, 2),
+            w.Remind(address, few + 1, ((rid, reminder),)),
             w.ForgetAddress(user, receiver),
             w.KeepFeed(feed, 2),
             w.ForgetFeed(user, name),
@@ -263,7 +269,7 @@ class Maker:
             w.MadeGood((live,), LOST),
         )
         return self.random.choices(
-            kinds, (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2, 3, 1, 2, 1, 3, 1, 2, 3, 1, 0.3, 0.9)
+            kinds, (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 2, 3, 3, 1, 2, 1, 3, 1, 2, 3, 1, 0.3, 0.9)
         )[0]
 
     def share(self, few: int) -> w.ShareRow:

@@ -104,7 +104,7 @@ def with_functions(columns: Sequence[Any]) -> tuple[Any, ...]:
 
 
 _ALL: Final = {
-    "request": "select rid, client, key, reservation, att, state, owner, done, cast(body as blob)"
+    "request": "select rid, client, key, reservation, att, state, owner, done, cast(body as blob), begins"
     " from request order by rid",
     "start": "select * from start order by rid",
     "ending": "select * from ending order by rid",

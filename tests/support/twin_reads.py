@@ -7,7 +7,17 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.support.register_twin import TwinRows
-from tests.support.register_writes import KEYS, LIVES, MOVED, OWNERS, RIDS, SCRIPTS, SITES, USERS
+from tests.support.register_writes import (
+    KEYS,
+    LIVES,
+    MOVED,
+    OWNERS,
+    RIDS,
+    SCRIPTS,
+    SITES,
+    T0,
+    USERS,
+)
 
 from kalends.broker.coordination.record.decision_record import (
     COMMITTED,
@@ -17,6 +27,7 @@ from kalends.broker.coordination.record.decision_record import (
 )
 from kalends.broker.reconciliation.reconciler import ComparedRows
 from kalends.broker.register.contract import (
+    DueReminder,
     Outlook,
     Row,
     Script,
@@ -24,6 +35,7 @@ from kalends.broker.register.contract import (
     WaitingNotices,
     WholeReservation,
 )
+from kalends.broker.register.decisions.records import record_of
 from kalends.broker.register.stored_request import read_record
 from kalends.broker.register.writes import Feed, ListedSite, Named, NoticeAddress, ShareRow
 from kalends.contract.calls import RequestState
@@ -203,6 +215,17 @@ class TwinReads:
     async def deliveries(self) -> StoredDeliveries:
         return StoredDeliveries([*self.rows.deliveries.values()], [])
 
+    async def due_reminders(self, now_s: int, count_max: int) -> Sequence[DueReminder]:
+        found = [
+            DueReminder(request.begins - address.remind_s, address, record_of(self.rows, request))
+            for request in self.rows.requests.values() if not self.rows.is_aside(request.reservation)
+            for address in self._addresses(request.user)
+            if address.remind_s and request.state == "commit" and request.begins > now_s
+            and address.reminded_at < request.begins - address.remind_s <= now_s
+        ]  # fmt: skip
+        found.sort(key=lambda each: (each.due_s, each.address.receiver, each.record.rid))
+        return [each for each in found[:count_max] if isinstance(each.record, Record)]
+
     def _addresses(self, user: str) -> tuple[NoticeAddress, ...]:
         return tuple(each for key, each in sorted(self.rows.addresses.items()) if key[0] == user)
 
@@ -301,6 +324,7 @@ def questions(random: Random) -> list[Question]:
         "shares": ((any(*RIDS), any(*RIDS)),),
         "shares_with": ((f"user:{user}", f"heir:{user}", f"holder:{user}"), any("", *RIDS), count),
         "waiting_notices": (any(1, 2, 100), count),
+        "due_reminders": (any(T0 - 7_200, T0 - 3_600, T0 - 1, T0), count),
         "deliveries": (),
         "listed_sites": (),
     }  # fmt: skip

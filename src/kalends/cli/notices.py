@@ -12,6 +12,7 @@ from kalends.cli.console.commands import server_command
 from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.settings import Settings
 from kalends.contract.notice_calls import NoticeAddressView
+from kalends.core.durations import format_duration
 
 
 @server_command("list", "kalends notify list", "kalends notify list --json")
@@ -23,9 +24,16 @@ def list_addresses(settings: Settings) -> None:
     output.answer(settings, "notices", found, lambda: _address_listing(found, zone))
 
 
-@server_command("add", "kalends notify add", "kalends notify add https://hooks.example.org/kalends")
+@server_command(
+    "add", "kalends notify add", "kalends notify add https://hooks.example.org/kalends --remind 1h"
+)
 @click.argument("to", default="", metavar="[ADDRESS|URL]")
-def add(settings: Settings, to: str) -> None:
+@click.option(
+    "--remind",
+    metavar="DURATION",
+    help="Time from a reminder to the start of each reservation, e.g. 1h.  [default: none]",
+)
+def add(settings: Settings, to: str, remind: str | None) -> None:
     """Add a mail address or a webhook for notices.
 
     You get a notice if an owner or operator moves, shortens or cancels your reservation or job, if a hold is
@@ -34,7 +42,7 @@ def add(settings: Settings, to: str) -> None:
     signs its calls.
     """
     with settings.connect() as client:
-        view = client.add_notice_address(to, zone=settings.time_zone())
+        view = client.add_notice_address(to, zone=settings.time_zone(), remind=remind)
     output.answer(settings, "notice", view, lambda: _added_lines(view))
 
 
@@ -67,12 +75,13 @@ def test(settings: Settings, to: str) -> None:
 def _address_listing(views: Iterable[NoticeAddressView], zone: ZoneInfo) -> list[str]:
     """Return a row for each address; the last column gives the reason if no notice is sent there."""
     return rows(
-        ("TO", "BY", "TIMES IN", f"SINCE ({zone.key})", "PROBLEM"),
+        ("TO", "BY", "TIMES IN", "REMINDER", f"SINCE ({zone.key})", "PROBLEM"),
         [
             (
                 view.to or "-",
                 view.kind,
                 view.zone,
+                f"{format_duration(view.remind_s)} before" if view.remind_s else "-",
                 short_time(view.added_at, zone),
                 view.problem or "-",
             )
@@ -84,6 +93,8 @@ def _address_listing(views: Iterable[NoticeAddressView], zone: ZoneInfo) -> list
 def _added_lines(view: NoticeAddressView) -> list[str]:
     """Describe a new address; the secret of a webhook is shown only here."""
     lines = [f"notices go to {view.to}, with times in {view.zone}"]
+    if view.remind_s:
+        lines.append(f"reminders come {format_duration(view.remind_s)} before a reservation begins")
     if view.secret:
         lines += [f"  secret   {view.secret}", "keep it: it is not shown again"]
     return lines

@@ -9,6 +9,7 @@ from msgspec import Meta
 from kalends.contract.bodies import Answer, Body
 from kalends.contract.fields import Want
 from kalends.core import identifiers as ids
+from kalends.core import limits
 
 Made = Literal["moved", "shortened", "cancelled", "placed-elsewhere"]
 """Changes of a request by others; `placed-elsewhere`: its job moved to another site."""
@@ -43,11 +44,13 @@ class ListNoticeAddresses(Body, frozen=True, kw_only=True):
 class AddNoticeAddress(Body, frozen=True, kw_only=True):
     """Add an address for notices: mail, or the URL of a webhook; "" is the caller's own mail address.
 
-    Times in notices are in `zone`. Adding a webhook again gives it a new secret.
+    Times in notices are in `zone`. Reminders come `remind_s` before each reservation begins; 0: none. Adding
+    a webhook again gives it a new secret.
     """
 
     to: NoticeTo = ""
     zone: Annotated[str, Meta(min_length=1, max_length=64)] = "UTC"
+    remind_s: Annotated[int, Meta(ge=0, le=limits.REMIND_S_MAX)] = 0
 
 
 class NoticeAddressRef(Body, frozen=True, kw_only=True):
@@ -59,14 +62,16 @@ class NoticeAddressRef(Body, frozen=True, kw_only=True):
 class NoticeAddressView(Answer, frozen=True, kw_only=True):
     """An address for the caller's notices, since `added_at` (seconds UTC).
 
-    `secret` signs the calls of a webhook; it is only in the answer that added it. `problem` is why no notices
-    are sent any more: the broker's operator no longer allows the address.
+    Reminders come `remind_s` before a reservation begins; 0: none. `secret` signs the calls of a webhook; it
+    is only in the answer that added it. `problem` is why no notices are sent any more: the broker's operator
+    no longer allows the address.
     """
 
     to: str
     kind: Literal["mail", "webhook"]
     zone: str
     added_at: int
+    remind_s: int = 0
     secret: str = ""
     problem: str = ""
 

@@ -76,6 +76,8 @@ UNITS_MAX: Final = 10_000_000
 """Units of one claim, and a resource's capacity: above the node count of any machine there is."""
 
 DURATION_S_MAX: Final = 366 * 86_400
+REMIND_S_MAX: Final = 30 * 86_400
+"""A reminder comes at most this long before its reservation: earlier ones are forgotten again."""
 JUST_NOW_S: Final = 60
 """A search takes no start that is longer ago: a request may take so long from its user to its plan."""
 COMPANIONS_MAX: Final = 8

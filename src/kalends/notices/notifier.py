@@ -31,7 +31,7 @@ class Notifier:
     """All notices of a server. Without `rules` of the owner it takes none, and loses what was stored before.
 
     `section` is where the rules are written, and errors about addresses are about `where`. What `secret_of`
-    gives signs the calls of webhooks; a delivery that is not `wanted` any more is dropped. `reported` is told
+    gives signs the calls of webhooks; a delivery is dropped if `unwanted` returns why. `reported` is told
     of a way that is blocked, and with "" that it is free again. Raises `InvalidInput` for files of the
     configuration that cannot be used.
     """
@@ -43,7 +43,7 @@ class Notifier:
         section: str = "site.notices",
         where: str = "notify.to",
         secret_of: SecretOf | None = None,
-        wanted: Callable[[Delivery], Awaitable[bool]] | None = None,
+        unwanted: Callable[[Delivery], Awaitable[str]] | None = None,
         hourly_max: int = OutboxTerms().hourly_max,
         now_s: Callable[[], int],
         chance: Callable[[], float],
@@ -56,7 +56,7 @@ class Notifier:
         self._reported = reported
         self._logger = logger
         self._section = section
-        self._wanted = wanted
+        self._unwanted = unwanted
         self._owners = {MAIL, *_ways_of(rules.webhook_hosts if rules is not None else ())}
         self._book: AddressBook | None = None
         self._mail: MailRelay | None = None
@@ -208,8 +208,8 @@ class Notifier:
         """The boundary of carriers: a delivery that breaks one is lost, and no other."""
         carrier = self._mail if delivery.way == MAIL else self._webhooks
         try:
-            if self._wanted is not None and not await self._wanted(delivery):
-                return FailedTry("refused", "its user has removed this address")
+            if self._unwanted is not None and (why := await self._unwanted(delivery)):
+                return FailedTry("refused", why)
             if carrier is None:
                 return FailedTry("refused", f"the owner has no [{self._section}] for it")
             return await carrier.carry(delivery)

@@ -24,6 +24,7 @@ Occasion = Literal[
     "moved", "shortened", "cancelled", "recalled", "came", "gave-up", "placed-elsewhere", "not-placed",
     "approved", "not-approved", "nodes-out", "nodes-back", "offered", "taken", "declined",
     "booked",
+    "begins",
     "test",
 ]  # fmt: skip
 """Why a user gets a notice.
@@ -34,7 +35,7 @@ answer in time. ``not-placed``: a job was to leave its site, and there is no oth
 ``nodes-out``: units of a slot that has begun cannot be used. ``nodes-back``: all of them can be used again.
 ``offered``: it is offered to the user by another. ``taken`` and
 ``declined``: the user whom it was offered to has taken it over, or has not. ``booked``: another user has
-booked it in the user's name.
+booked it in the user's name. ``begins``: a reminder.
 """
 
 
@@ -43,8 +44,8 @@ class RequestNotice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     `by` caused it, for the `reason`; `slots` are those of the request now, and `was` the earlier ones. At
     `until` the held slots are lost; `at_s` is the time of the event (seconds UTC). `place` is the machine and
-    number of a job, `asked` the text of the request, and `to` the only address that gets the notice ("": all
-    of the user's). `changes` is the number of changes of its slots.
+    number of a job, `asked` the text of the request, and `to` the only address that gets a test or a
+    reminder, as it was added. `changes` is the number of changes of its slots.
     """
 
     id: str
@@ -81,6 +82,7 @@ _HAPPENED: Final[dict[Occasion, str]] = {
     "taken": "reservation {id} was taken over by {by}",
     "declined": "reservation {id} was declined by {by}, and stays yours",
     "booked": "reservation {id} was booked in your name by {by}",
+    "begins": "reservation {id} begins at {begins}",
     "test": "a test of your notices",
 }
 
@@ -101,10 +103,14 @@ _NEXT: Final[dict[Occasion, str]] = {
     "taken": "It is no longer yours. kalends why {id} shows its story until then.",
     "declined": "To offer it to another user: kalends give {id} USER.",
     "booked": "If you do not want it: kalends cancel {id}.",
+    "begins": "If you no longer need it: kalends cancel {id}.",
     "test": "Nothing has happened: you asked for this test with kalends notify test.",
 }
 _IN_CALENDARS: Final = frozenset({"moved", "shortened", "came", "approved", "booked"})
 """The occasions that put slots into a user's calendar."""
+
+TO_ONE: Final = frozenset({"begins", "test"})
+"""The occasions that are for one address of the user."""
 
 _HELD: Final = "It is held for you. Lock it by {until}, or it is lost: kalends lock {id}."
 
@@ -121,7 +127,7 @@ def request_delivery(
     texts = [_text(notice, zone) for notice in notices]
     facts = [_facts(notice) for notice in notices]
     if len(notices) == 1:
-        id, subject, told = f"{first.id}:{address}", _happened(first), facts[0]
+        id, subject, told = f"{first.id}:{address}", _happened(first, zone), facts[0]
     else:
         id = f"{first.id}+{len(notices) - 1}:{address}"
         subject = f"{len(notices)} changes of your requests"
@@ -149,10 +155,12 @@ def _events(notice: RequestNotice) -> tuple[CalendarEntry, ...]:
     )
 
 
-def _happened(notice: RequestNotice) -> str:
+def _happened(notice: RequestNotice, zone: ZoneInfo) -> str:
+    begins = min((slot.start for slot in notice.slots), default=0)
     return _HAPPENED[notice.occasion].format(
-        id=short_id(notice.request), by=one_line(notice.by) or "its owner"
-    )
+        id=short_id(notice.request), by=one_line(notice.by) or "its owner",
+        begins=format_time(begins, zone),
+    )  # fmt: skip
 
 
 def _text(notice: RequestNotice, zone: ZoneInfo) -> str:
@@ -174,7 +182,7 @@ def _text(notice: RequestNotice, zone: ZoneInfo) -> str:
     what_next = (_HELD if held else _NEXT[notice.occasion]).format(
         id=short_id(notice.request), until=until, place=notice.place
     )
-    happened = _happened(notice)
+    happened = _happened(notice, zone)
     return "\n".join([f"{happened[0].upper()}{happened[1:]}.", "", *lines, "", what_next, ""])
 
 
@@ -208,7 +216,8 @@ class Bundler:
     def bundles(self, notices: Mapping[int, RequestNotice], now_s: int) -> list[tuple[int, ...]]:
         """Return the numbers of those `notices` that are due, in order, each tuple of them for one delivery.
 
-        What is in no bundle waits for the next minute. `now_s` is in seconds UTC.
+        What is in no bundle waits for the next minute. A reminder is alone, because it is not sent once its
+        reservation is over or elsewhere. `now_s` is in seconds UTC.
         """
         if now_s // MINUTE_S != self._minute:
             self._minute = now_s // MINUTE_S
@@ -218,7 +227,10 @@ class Bundler:
             of_users.setdefault(notice.user, []).append(number)
         found: list[tuple[int, ...]] = []
         for user, numbers in of_users.items():
-            made = _bundled(numbers, self._minute_max - self._had[user])
+            left = self._minute_max - self._had[user]
+            reminders = [each for each in numbers if notices[each].occasion == "begins"]
+            made = _bundled([each for each in numbers if each not in reminders], left)
+            made += [(number,) for number in reminders[: left - len(made)]]
             self._had[user] += len(made)
             found += made
         return found

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kalends.broker.register.sqlite.notice_table import (
     NOTICES,
+    REMINDERS,
     addresses_of,
     waiting_notices,
 )
@@ -38,7 +39,7 @@ class Telling(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.connection = sqlite3.connect(":memory:", isolation_level=None)
-        self.connection.executescript(NOTICES + DELIVERIES)
+        self.connection.executescript(NOTICES + REMINDERS + DELIVERIES)
         self.now = START
         self.bundlers = [Bundler(MINUTE_MAX), Bundler(MINUTE_MAX)]
         self.on_the_way: dict[int, MakeDeliveries] = {}

@@ -47,7 +47,8 @@ class NoticeCommands:
         webhook = "://" in to
         secret = secrets.token_bytes(SECRET_BYTES) if webhook else b""
         receiver = to if webhook else body.to
-        address = NoticeAddress(user, receiver, zone, self._service.moment().wall_s, secret)
+        now_s = self._service.moment().wall_s
+        address = NoticeAddress(user, receiver, zone, now_s, secret, body.remind_s, now_s)
         (kept,) = await self._service.runner.stored((KeepAddress(address, ADDRESSES_MAX),))
         if not kept:
             raise LimitExceeded(
@@ -104,5 +105,5 @@ class NoticeCommands:
             problem = error.detail
         return NoticeAddressView(
             to=to, kind="webhook" if address.secret else "mail", zone=address.zone,
-            added_at=address.added_at, secret=secret, problem=problem,
+            added_at=address.added_at, remind_s=address.remind_s, secret=secret, problem=problem,
         )  # fmt: skip

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from kalends.broker.desk.reminders import is_ahead, posted
 from kalends.broker.register.contract import WaitingNotices
 from kalends.broker.register.writes import MakeDeliveries, NoticeAddress, Result
 from kalends.broker.replica.leases import Leases
@@ -22,7 +23,7 @@ from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.times import zone_named
 from kalends.notices.delivery import DeliveriesDone, Delivery
 from kalends.notices.notifier import Notifier
-from kalends.notices.request_notice import Bundler, RequestNotice, request_delivery
+from kalends.notices.request_notice import TO_ONE, Bundler, RequestNotice, request_delivery
 from kalends.serving.configuration import BrokerNotices
 from kalends.serving.logs import Logger
 from kalends.serving.metrics import Metrics
@@ -62,7 +63,7 @@ class NoticeDelivery:
         self._closed = False
         self._bundler = Bundler(rules.minute_max if rules is not None else 1)
         self.notifier = Notifier(
-            rules, section=SECTION, where="to", secret_of=self._secret_of, wanted=self._wanted,
+            rules, section=SECTION, where="to", secret_of=self._secret_of, unwanted=self._unwanted,
             now_s=self._now_s, chance=random.random, reported=reported, logger=logger, metrics=metrics,
         )  # fmt: skip
 
@@ -100,9 +101,19 @@ class NoticeDelivery:
             self._delivering = current
             self.notifier.begin_life(*deliveries, partial(self._forget, current))
         if self.notifier.has_room and not self._making:
+            await self._remind(current)
             waiting = await current.store.waiting_notices(self._bundler.at_once_max, LOOKED_AT_MAX)
             self._replica.check_still(current)
             self._make_deliveries(current, waiting)
+
+    async def _remind(self, current: Incarnation) -> None:
+        """Post the reminders that are due, each once."""
+        due = await current.store.due_reminders(self._now_s(), LOOKED_AT_MAX)
+        self._replica.check_still(current)
+        if due:
+            await current.store.writer.run(posted(due, LOOKED_AT_MAX))
+            self._replica.check_still(current)
+            self._again = self._again or len(due) == LOOKED_AT_MAX
 
     def end_life(self) -> None:
         """The store cannot be used, or another replica delivers."""
@@ -150,7 +161,9 @@ class NoticeDelivery:
         deliveries = []
         for address in addresses:
             told = [
-                each for each in notices if each.occasion != "test" or each.to == address.receiver
+                each
+                for each in notices
+                if each.occasion not in TO_ONE or each.to == address.receiver
             ]
             if not told:
                 continue
@@ -194,8 +207,16 @@ class NoticeDelivery:
                 continue
         return None
 
-    async def _wanted(self, delivery: Delivery) -> bool:
-        return await self._address_of(delivery) is not None
+    async def _unwanted(self, delivery: Delivery) -> str:
+        """Return why a delivery is not sent any more, or ""."""
+        if await self._address_of(delivery) is None:
+            return "its user has removed this address"
+        if delivery.facts.get("event") != "begins":
+            return ""
+        id = delivery.facts["request"]
+        whole = await self._replica.read(lambda store: store.reservation(id))
+        stands = whole is not None and is_ahead(whole.current, delivery, self._now_s())
+        return "" if stands else "its reservation has begun, or is not at this time any more"
 
     async def _secret_of(self, delivery: Delivery) -> bytes | None:
         address = await self._address_of(delivery)

@@ -114,6 +114,14 @@ class WaitingNotices(NamedTuple):
     """Addresses of each user of these notices, in order."""
 
 
+class DueReminder(NamedTuple):
+    """A committed request begins `address.remind_s` after the time `due_s` (seconds UTC)."""
+
+    due_s: int
+    address: NoticeAddress
+    record: Record
+
+
 class BatchWriter(Protocol[Op_contra, Result_co]):
     """Writes in the order of their submission, each submission as a whole (`GroupCommit`)."""
 
@@ -273,6 +281,12 @@ class Register(Protocol):
 
     async def waiting_notices(self, of_user_max: int, count_max: int) -> WaitingNotices:
         """The oldest notices without deliveries, a limited number for each user."""
+
+    async def due_reminders(self, now_s: int, count_max: int) -> Sequence[DueReminder]:
+        """The oldest reminders that are due, and not posted, of requests that have not begun.
+
+        In order of time. A request that cannot be read has none.
+        """
 
     async def deliveries(self) -> StoredDeliveries:
         """The deliveries that are neither sent nor given up, oldest first."""

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeGuard
 import msgspec
 
 from kalends.broker.coordination.record.decision_record import Record
-from kalends.broker.register.contract import Row, WholeReservation
+from kalends.broker.register.contract import DueReminder, Row, WholeReservation
 from kalends.broker.register.stored_request import StoredRequest, read_record
-from kalends.broker.register.writes import Named
+from kalends.broker.register.writes import Named, NoticeAddress
 from kalends.core.conversion import UNREADABLE
 from kalends.notices.request_notice import RequestNotice
 
@@ -93,3 +93,14 @@ def read_notices(
         except UNREADABLE:
             unreadable.append(number)
     return notices, tuple(unreadable)
+
+
+def reminders_of(rows: Iterable[Sequence[Any]]) -> list[DueReminder]:
+    """Return the reminders of `rows`: when each is due, the address, and the columns of the request."""
+    width = len(NoticeAddress._fields) + 1
+    found = ((*columns[:width], row_of(columns[width:])) for columns in rows)
+    return [
+        DueReminder(due_s, NoticeAddress(*address), record)
+        for due_s, *address, record in found
+        if isinstance(record, Record)
+    ]

@@ -21,7 +21,8 @@ from kalends.core.conversion import UNREADABLE
 class StoredRequest(NamedTuple):
     """A row, whose other fields are right if they differ from `body`; a tombstone (see `Ask`) has no body.
 
-    `rid`, `user`, `key` and `reservation` stay what they were when the row was made.
+    `rid`, `user`, `key` and `reservation` stay what they were when the row was made. `begins` is that of
+    the record once it is committed; before, it is 0.
     """
 
     rid: str
@@ -33,6 +34,7 @@ class StoredRequest(NamedTuple):
     owner: str
     done: bool
     body: bytes | None
+    begins: int = 0
 
 
 def read_record(
@@ -54,4 +56,4 @@ def read_record(
 
 
 def _unreadable(request: StoredRequest, reason: str) -> Unreadable:
-    return Unreadable(*request[:-1], reason)
+    return Unreadable(*request[:8], reason)

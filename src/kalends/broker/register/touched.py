@@ -177,6 +177,11 @@ def _listed_sites(about: Touched, op: w.SiteWrite) -> None:
     about.listed_sites = True
 
 
+def _remind(about: Touched, op: w.Remind) -> None:
+    about.told.add(op.address.user)
+    about.rids.update(rid for rid, _ in op.notices)
+
+
 def _make_deliveries(about: Touched, op: w.MakeDeliveries) -> None:
     about.notices.update(op.numbers)
     about.deliveries.update(each.id for each in op.deliveries)
@@ -214,6 +219,7 @@ _NAMES: Final[dict[type, Callable[[Touched, Any], object]]] = {
     w.ForgetScript: lambda about, op: about.clients.add(op.client),
     w.KeepAddress: lambda about, op: about.told.add(op.address.user),
     w.ForgetAddress: lambda about, op: about.told.add(op.user),
+    w.Remind: _remind,
     w.KeepFeed: lambda about, op: about.followed.add(op.feed.user),
     w.ForgetFeed: lambda about, op: about.followed.add(op.user),
     w.KeepShare: lambda about, op: about.shared.add(op.share.reservation),

@@ -25,13 +25,19 @@ class Named(NamedTuple):
 
 
 class NoticeAddress(NamedTuple):
-    """Address of `user`: `receiver` as it was asked for, times in `zone`; webhooks have a `secret`."""
+    """Address of `user`: `receiver` as it was asked for, times in `zone`; webhooks have a `secret`.
+
+    Reminders come `remind_s` before a reservation begins, if that is not 0. All that were due up to
+    `reminded_at` are posted.
+    """
 
     user: str
     receiver: str
     zone: str
     added_at: int
     secret: bytes = b""
+    remind_s: int = 0
+    reminded_at: int = 0
 
 
 class KeepAddress(NamedTuple):
@@ -39,6 +45,18 @@ class KeepAddress(NamedTuple):
 
     address: NoticeAddress
     count_max: int
+
+
+class Remind(NamedTuple):
+    """Post reminders to `address` of requests that are still committed: all that were due up to `until`.
+
+    The result is 0, and nothing is done, if the address has changed since it was read.
+    """
+
+    address: NoticeAddress
+    until: int
+    notices: tuple[tuple[str, RequestNotice], ...]
+    """With the rid of the request that each is about."""
 
 
 class ForgetAddress(NamedTuple):
@@ -225,7 +243,7 @@ class ForgetSettled(NamedTuple):
 SiteWrite = KeepCard | JoinSite | LeaveSite | UnlistSite
 FeedWrite = KeepFeed | ForgetFeed
 ShareWrite = KeepShare | ForgetShare
-NoticeWrite = KeepAddress | ForgetAddress | PostNotice | MakeDeliveries | DeliveriesDone
+NoticeWrite = KeepAddress | ForgetAddress | Remind | PostNotice | MakeDeliveries | DeliveriesDone
 
 Write = (
     Operation

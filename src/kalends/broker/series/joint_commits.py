@@ -245,7 +245,9 @@ def _together(case: Transaction) -> Together | None:
 
 def _asked_by(case: Transaction, op: r.Commit) -> r.Commit:
     """Return the commit as an operation of the case, to which its result belongs."""
-    return r.Commit(op.rid, op.att, op.replaces, op.body, case=case.number, notices=op.notices)
+    return r.Commit(
+        op.rid, op.att, op.replaces, op.body, begins=op.begins, case=case.number, notices=op.notices
+    )  # fmt: skip
 
 
 def _no_second_attempt(case: Transaction, part: Together) -> KalendsError:

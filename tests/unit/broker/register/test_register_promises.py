@@ -406,6 +406,27 @@ def test_for_who_is_told_nowhere_nothing_is_kept(write: Write, tables: Look) -> 
     assert tables()["notice"] == []
 
 
+def test_of_two_replicas_that_read_what_is_due_one_posts_the_reminder_of_what_still_stands(
+    write: Write, tables: Look
+) -> None:
+    address = w.NoticeAddress("anna", "", "UTC", 1, remind_s=3_600, reminded_at=1)
+    records = [record_of(RIDS[0], KEYS[0]), record_of(RIDS[1], KEYS[1])]
+    write([w.KeepAddress(address, 1), *(r.Begin(each) for each in records)])
+    write([r.Commit(each.rid, 1, "", encode_record(each), begins=T0) for each in records])
+    write([r.Cancel(RIDS[1], "npaci-1:1", encode_record(records[1]))])
+    remind = w.Remind(
+        address, T0 - 3_600, tuple((each.rid, notice(each, "begins")) for each in records)
+    )
+    assert write([remind, remind]) == [1, 0]
+    told = [body for *_, body in tables()["notice"]]
+    assert told == [msgspec.msgpack.encode(notice(records[0], "begins"))]
+    again = address._replace(added_at=9, reminded_at=9)
+    write([w.KeepAddress(again, 1), w.KeepAddress(again._replace(remind_s=60), 1)])
+    assert tables()["notice_address"] == [again._replace(remind_s=60)], "it counts from then on"
+    write([w.KeepAddress(again, 1), w.KeepAddress(again._replace(zone="Asia/Tokyo"), 1)])
+    assert tables()["notice_address"] == [again._replace(zone="Asia/Tokyo")]
+
+
 def test_that_there_is_no_other_place_for_a_job_is_told_once_however_often_it_is_tried(
     write: Write, tables: Look
 ) -> None:

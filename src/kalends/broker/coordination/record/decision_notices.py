@@ -95,6 +95,14 @@ def on_nodes(record: Record, resource: str, lack: NodesLack) -> RequestNotice:
     )  # fmt: skip
 
 
+def reminder(record: Record, due_s: int, to: str) -> RequestNotice:
+    """Return the notice for the address `to` that its slots begin soon, due at `due_s` (seconds UTC)."""
+    return RequestNotice(
+        id=f"{record.rid}-begins-{due_s}", occasion="begins", at_s=due_s, slots=record.wants, to=to,
+        **_of(record),
+    )  # fmt: skip
+
+
 def not_placed(record: Record) -> str:
     """Return the id of the notice that the job that `record` was to place elsewhere stays where it is."""
     return f"{record.replaces}-not-placed"

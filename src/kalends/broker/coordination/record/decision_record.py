@@ -67,7 +67,7 @@ from kalends.contract.messages import Chosen, Mark, Want
 from kalends.contract.notice_calls import ChangeByOthers
 from kalends.core.attributes import PlacePreference
 from kalends.core.errors import Problem, StoreDamaged
-from kalends.core.identifiers import split_resource
+from kalends.core.identifiers import QUEUE_ENDING, split_resource
 from kalends.core.implementations import Implementation
 from kalends.core.jobs import JobRequest
 from kalends.core.money import NO_CAP
@@ -397,6 +397,12 @@ class Record(msgspec.Struct, omit_defaults=True):
         return self.public_state != "open" or later
 
     @property
+    def begins(self) -> int:
+        """The start of its first slot (seconds UTC); 0 if it has none but places in queues."""
+        starts = (each.start for each in self.wants if not each.resource.endswith(QUEUE_ENDING))
+        return min(starts, default=0)
+
+    @property
     def principal(self) -> Principal:
         return Principal(self.user, self.groups)
 
@@ -495,6 +501,8 @@ class Commit(OfCase, frozen=True):
     elsewhere: bool = False
     running: bool = False
     again: bool = False
+    begins: int = 0
+    """The start of its first slot: see `Record.begins`."""
     heir: Heir | None = None
     """It is a hand-over: its condition is that the offer stands, and it ends all shares."""
 

@@ -244,7 +244,7 @@ class PreparePhase:
             case.rid, record.att, record.replaces, r.encode_record(record), places,
             elsewhere=place is not None and bool(place.elsewhere),
             running=place is not None and place.running in ("there", "lost"),
-            again=record.may_start_twice, heir=_heir(record, now),
+            again=record.may_start_twice, begins=record.begins, heir=_heir(record, now),
             notices=decision_notices.on_commit(record, now),
         )  # fmt: skip
         if not self.joint(case, op, now):

@@ -12,6 +12,7 @@ from kalends.broker.register.writes import (
     KeepAddress,
     MakeDeliveries,
     PostNotice,
+    Remind,
 )
 from kalends.notices.delivery import DeliveriesDone
 from kalends.notices.request_notice import RequestNotice
@@ -62,7 +63,23 @@ def keep_address(rows: Rows, op: KeepAddress) -> int:
     others = [each for each in rows.receivers(user) if each != receiver]
     if len(others) >= op.count_max:
         return 0
-    rows.addresses[user, receiver] = op.address
+    address, known = op.address, rows.addresses.get((user, receiver))
+    if known is not None and known.remind_s == address.remind_s:
+        address = address._replace(reminded_at=known.reminded_at)
+    rows.addresses[user, receiver] = address
+    return 1
+
+
+def remind(rows: Rows, op: Remind) -> int:
+    """Post the reminders once: a replica that has read the same address posts nothing after this."""
+    key = op.address.user, op.address.receiver
+    if rows.addresses.get(key) != op.address:
+        return 0
+    rows.addresses[key] = op.address._replace(reminded_at=op.until)
+    for rid, notice in op.notices:
+        request = rows.requests.get(rid)
+        if request is not None and request.state == "commit":
+            rows.post(notice)
     return 1
 
 

@@ -64,11 +64,12 @@ def _written(rows: Rows, record: Record) -> bool:
     body = encode_record(record)
     if known.state in ("open", "closed"):
         rows.requests[record.rid] = known._replace(
-            att=record.att, state=record.state, owner="", done=record.done, body=body
-        )
+            att=record.att, state=record.state, owner="", done=record.done, body=body,
+            begins=record.begins,
+        )  # fmt: skip
         return True
     if (known.state, known.att) == ("commit", record.att):
-        rows.requests[record.rid] = known._replace(body=body)
+        rows.requests[record.rid] = known._replace(body=body, begins=record.begins)
         return True
     return False
 

@@ -54,6 +54,7 @@ DECISIONS: Final[dict[type, Callable[[Rows, Any], w.Result]]] = {
     w.ForgetScript: scripts.forget_script,
     w.KeepAddress: notices.keep_address,
     w.ForgetAddress: notices.forget_address,
+    w.Remind: notices.remind,
     w.KeepFeed: feeds.keep_feed,
     w.ForgetFeed: feeds.forget_feed,
     w.KeepShare: shares.keep_share,

@@ -56,7 +56,7 @@ def stored(record: Record) -> StoredRequest:
     """Return the row of a record that has none."""
     return StoredRequest(
         record.rid, record.user, record.key, record.reservation, record.att, record.state, record.owner,
-        record.done, encode_record(record),
+        record.done, encode_record(record), record.begins if record.state == "commit" else 0,
     )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def commit(rows: Rows, op: Commit) -> Registered:
     if op.heir is not None:
         hand_over(rows, *op.heir)
     settle(rows, op)
-    return _put(rows, op, found, state="commit", body=op.body)
+    return _put(rows, op, found, state="commit", body=op.body, begins=op.begins)
 
 
 def commit_series(rows: Rows, op: CommitSeries) -> Registered:

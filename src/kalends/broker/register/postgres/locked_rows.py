@@ -89,6 +89,7 @@ class RequestRow(NamedTuple):
     owner: str
     done: bool
     body: bytes | None
+    begins: int = 0
     start_site: str | None = None
     start_places: str | None = None
     start_again: bool | None = None
@@ -185,7 +186,7 @@ class LockedRows:
         self._know(row)
 
     def _know(self, row: RequestRow) -> None:
-        self.requests.read(row.rid, StoredRequest(*row[:9]))  # type: ignore[arg-type]
+        self.requests.read(row.rid, StoredRequest(*row[:10]))  # type: ignore[arg-type]
         if row.start_site is not None and row.start_places is not None:
             start = StoredStart(row.start_site, row.start_places, bool(row.start_again))
             self.starts.read(row.rid, start)

@@ -105,7 +105,8 @@ _NAMES: Final = (
 )
 
 _ADDRESSES: Final = (
-    "select client, receiver, zone, added_at, secret from notice_address where client = any($1::text[])"
+    "select client, receiver, zone, added_at, secret, remind_s, reminded_at from notice_address"
+    " where client = any($1::text[])"
     " or client in (select client from request where rid = any($2::text[]))"
 )
 
@@ -226,8 +227,8 @@ class BatchLocks:
 
     def _guards(self, writes: Sequence[w.Write]) -> Iterator[_RowQuery]:
         about = self._about
-        keeps = (w.KeepAddress, w.ForgetAddress)
-        alone = {_of_user(each.address.user if isinstance(each, w.KeepAddress) else each.user)
+        keeps = (w.KeepAddress, w.ForgetAddress, w.Remind)
+        alone = {_of_user(each.user if isinstance(each, w.ForgetAddress) else each.address.user)
                  for each in writes if isinstance(each, keeps)}  # fmt: skip
         alone.update(self._known.guards)
         alone.update(f"tries {user} {common}" for user, common in about.tries)

@@ -35,10 +35,12 @@ _META: Final = DatabaseForm(
 )
 
 _REQUEST: Final = DatabaseForm(
-    "select rid, client, key, reservation, att, state, owner, done, body from any_request",
+    "select rid, client, key, reservation, att, state, owner, done, body, begins from any_request",
     (
         """
-        insert into request select request.*, site, places, again, at, ending.body, coalesce(uses, '{}')
+        insert into request
+        select rid, client, key, reservation, att, state, owner, done, request.body, site, places, again, at,
+            ending.body, coalesce(uses, '{}'), begins
         from moved_request as request
         left join moved_start as start using (rid)
         left join moved_ending as ending using (rid)

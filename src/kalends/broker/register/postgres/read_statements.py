@@ -151,7 +151,8 @@ SCRIPT: Final = (
     " order by name limit 1"
 )
 
-_ADDRESSES: Final = "select client, receiver, zone, added_at, secret from notice_address"
+_ADDRESS: Final = "address.client, receiver, zone, added_at, secret, remind_s, reminded_at"
+_ADDRESSES: Final = f"select {_ADDRESS} from notice_address as address"
 ADDRESSES: Final = f"{_ADDRESSES} where client = $1 order by receiver"
 _NOTICES: Final = """
 with page as materialized (
@@ -165,6 +166,13 @@ select number, body from notice where number = any(array(select number from page
 """
 ADDRESSES_OF_NOTICES: Final = f"""{_NOTICES}
 {_ADDRESSES} where client = any(array(select client from page)) order by client, receiver
+"""
+DUE_REMINDERS: Final = f"""
+select begins - remind_s as due, {_ADDRESS}, {COLUMNS.replace("client", "request.client")}
+from notice_address as address join request on request.client = address.client
+where remind_s > 0 and state = 'commit' and begins > greatest($1::bigint, reminded_at + remind_s)
+    and begins <= $1 + remind_s
+order by due, receiver, rid limit $2::bigint
 """
 _FEEDS: Final = "select client, name, hash, added_at from feed"
 FEEDS: Final = f"{_FEEDS} where client = $1 order by name"

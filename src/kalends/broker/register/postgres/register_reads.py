@@ -14,6 +14,7 @@ from typing import Final
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.reconciliation.reconciler import ComparedRows
 from kalends.broker.register.contract import (
+    DueReminder,
     Outlook,
     Row,
     Script,
@@ -27,6 +28,7 @@ from kalends.broker.register.found_rows import (
     has_left,
     named,
     read_notices,
+    reminders_of,
     row_of,
     took_their_place,
     whole_reservations,
@@ -205,6 +207,9 @@ class RegisterReads:
         users = {notice.user for notice in notices.values()}
         of_user = {user: tuple(each for each in theirs if each.user == user) for user in users}
         return WaitingNotices(notices, unreadable, of_user)
+
+    async def due_reminders(self, now_s: int, count_max: int) -> Sequence[DueReminder]:
+        return reminders_of(await self._rows(s.DUE_REMINDERS, now_s, count_max))
 
     async def deliveries(self) -> StoredDeliveries:
         return read_deliveries(await self._one(s.DELIVERIES))

@@ -23,6 +23,7 @@ REQUEST_COLUMNS: Final = {
     "owner": "text",
     "done": "boolean",
     "body": "bytea",
+    "begins": "bigint",
     "start_site": "text",
     "start_places": "text",
     "start_again": "boolean",
@@ -34,6 +35,7 @@ REQUEST_COLUMNS: Final = {
 `uses` are the hashes of scripts."""
 
 _COLUMNS: Final = ", ".join(REQUEST_COLUMNS)
+_FIRST_COLUMNS: Final = ", ".join(name for name in REQUEST_COLUMNS if name != "begins")
 
 REGISTER: Final = StoreSchema(
     "broker",
@@ -85,7 +87,7 @@ create index on request_old (client, key);
 create index on request_old (client, rid);
 create index on request_old (reservation) where reservation <> rid;
 create view any_request as
-    select {_COLUMNS} from request union all select {_COLUMNS} from request_old;
+    select {_FIRST_COLUMNS} from request union all select {_FIRST_COLUMNS} from request_old;
 create table script (hash text collate "C" primary key, source bytea not null);
 create table script_name (
     client text collate "C" not null,
@@ -179,6 +181,21 @@ create table share (
     primary key (reservation, party)
 );
 create index share_party on share (party, reservation);
+""",
+        ),
+        Migration(
+            5,
+            1,
+            f"""
+alter table request add column begins bigint not null default 0;
+alter table request_old add column begins bigint not null default 0;
+create index request_begins on request (client, begins) where state = 'commit' and begins > 0;
+drop view any_request;
+create view any_request as
+    select {_COLUMNS} from request union all select {_COLUMNS} from request_old;
+alter table notice_address add column remind_s bigint not null default 0;
+alter table notice_address add column reminded_at bigint not null default 0;
+create index notice_remind on notice_address (client) where remind_s > 0;
 """,
         ),
     ),

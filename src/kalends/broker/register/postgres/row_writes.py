@@ -50,9 +50,12 @@ _DELETE_ADDRESSES: Final = (
 )
 _PUT_ADDRESSES: Final = """
 insert into notice_address
-select * from unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[])
+select * from unnest(
+    $1::text[], $2::text[], $3::text[], $4::bigint[], $5::bytea[], $6::bigint[], $7::bigint[]
+)
 on conflict (client, receiver) do update
-    set zone = excluded.zone, added_at = excluded.added_at, secret = excluded.secret
+    set zone = excluded.zone, added_at = excluded.added_at, secret = excluded.secret,
+    remind_s = excluded.remind_s, reminded_at = excluded.reminded_at
 """
 _DELETE_FEEDS: Final = (
     "delete from feed using unnest($1::text[], $2::text[]) as gone (client, name)"

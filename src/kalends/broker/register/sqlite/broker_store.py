@@ -58,6 +58,12 @@ create index request_change on request (reservation) where reservation != rid;
 create index request_client on request (client, rid);
 """
 
+BEGINS: Final = """
+alter table request add column begins integer not null default 0;
+create index request_begins on request (client, begins) where state = 'commit' and begins > 0;
+"""
+"""By when they begin, the committed requests of a user: those that are over are put aside some day."""
+
 STARTS: Final = """
 create table start (
     rid    text primary key,
@@ -109,12 +115,14 @@ create table listed_site (
 
 SCHEMA: Final = (
     REQUESTS
+    + BEGINS
     + script_table.SCHEMA
     + STARTS
     + ENDINGS
     + LIVES
     + delivery_table.DELIVERIES
     + notice_table.NOTICES
+    + notice_table.REMINDERS
     + LISTED_SITES
     + feed_table.FEEDS
     + share_table.SHARES
@@ -181,9 +189,14 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
 KIND: Final = StoreKind(
     name="broker",
     application_id=0x6B6C7362,  # "klsb"
-    version=4,
+    version=5,
     schema=SCHEMA,
-    upgrades={1: LISTED_SITES, 2: feed_table.FEEDS, 3: share_table.SHARES},
+    upgrades={
+        1: LISTED_SITES,
+        2: feed_table.FEEDS,
+        3: share_table.SHARES,
+        4: BEGINS + notice_table.REMINDERS,
+    },
     shared=True,
     problems_of=problems_of,
 )

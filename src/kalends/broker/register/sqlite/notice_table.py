@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from kalends.broker.register.contract import WaitingNotices
-from kalends.broker.register.found_rows import read_notices
+from kalends.broker.register.contract import DueReminder, WaitingNotices
+from kalends.broker.register.found_rows import read_notices, reminders_of
+from kalends.broker.register.sqlite.request_rows import COLUMNS
 from kalends.broker.register.writes import NoticeAddress
 
 NOTICES: Final = """
@@ -30,6 +31,16 @@ create table notice_address (
 ) without rowid;
 """
 """No number of a notice is used twice: who is late with deliveries of an old one must not take a new one."""
+
+REMINDERS: Final = """
+alter table notice_address add column remind_s integer not null default 0;
+alter table notice_address add column reminded_at integer not null default 0;
+create index notice_remind on notice_address (client) where remind_s > 0;
+"""
+
+_ADDRESS: Final = (
+    "address.client, receiver, zone, added_at, cast(secret as blob), remind_s, reminded_at"
+)
 
 
 def waiting_notices(
@@ -54,8 +65,19 @@ def waiting_notices(
 def addresses_of(connection: sqlite3.Connection, user: str) -> tuple[NoticeAddress, ...]:
     """Return where `user` is told, in order of address."""
     rows = connection.execute(
-        "select client, receiver, zone, added_at, cast(secret as blob) from notice_address"
-        " where client = ? order by receiver",
+        f"select {_ADDRESS} from notice_address as address where client = ? order by receiver",
         (user,),
     )
     return tuple(NoticeAddress(*row) for row in rows)
+
+
+def due_reminders(connection: sqlite3.Connection, now_s: int, count_max: int) -> list[DueReminder]:
+    """Return the oldest reminders that are due, of requests that have not begun."""
+    rows = connection.execute(
+        f"select begins - remind_s as due, {_ADDRESS}, {COLUMNS} from notice_address as address"
+        " join request on request.client = address.client where remind_s > 0"
+        " and state = 'commit' and begins > max(:now, reminded_at + remind_s)"
+        " and begins <= :now + remind_s order by due, receiver, rid limit :count",
+        {"now": now_s, "count": count_max},
+    )
+    return reminders_of(rows)

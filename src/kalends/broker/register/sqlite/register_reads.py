@@ -14,6 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from kalends.broker.coordination.record.decision_record import Record
 from kalends.broker.reconciliation.reconciler import ComparedRows
 from kalends.broker.register.contract import (
+    DueReminder,
     Outlook,
     Row,
     Script,
@@ -169,6 +170,9 @@ class RegisterReads:
 
     async def waiting_notices(self, of_user_max: int, count_max: int) -> WaitingNotices:
         return self._read(notice_table.waiting_notices, of_user_max, count_max)
+
+    async def due_reminders(self, now_s: int, count_max: int) -> Sequence[DueReminder]:
+        return self._read(notice_table.due_reminders, now_s, count_max)
 
     async def deliveries(self) -> StoredDeliveries:
         return self._read(delivery_table.stored_deliveries)

@@ -13,7 +13,7 @@ from kalends.broker.register.contract import Row
 from kalends.broker.register.found_rows import row_of
 
 COLUMNS: Final = (
-    "rid, client, key, reservation, att, state, owner, done,"
+    "rid, request.client, key, reservation, att, state, owner, done,"
     " (select site from start where start.rid = request.rid),"
     " (select cast(body as blob) from ending where ending.rid = request.rid), cast(body as blob)"
 )

@@ -81,18 +81,18 @@ def _raised(op: Raise) -> tuple[Any, ...] | None:
 
 
 def _committed(op: Commit) -> tuple[Any, ...] | None:
-    return None if op.replaces else (op.body, op.rid, op.att)
+    return None if op.replaces else (op.body, op.begins, op.rid, op.att)
 
 
 _OPEN_AT: Final = "where rid = ? and att = ? and state = 'open'"
 
 _STATEMENTS: Final[dict[type, tuple[str, _Values]]] = {
     Begin: (
-        "insert into request values (?, ?, ?, ?, ?, ?, ?, 0, ?) on conflict do nothing", _begun,
+        "insert into request values (?, ?, ?, ?, ?, ?, ?, 0, ?, 0) on conflict do nothing", _begun,
     ),
     Note: (f"update request set body = ? {_OPEN_AT}", _noted),
     Raise: (f"update request set att = att + 1, owner = ?, body = ? {_OPEN_AT}", _raised),
-    Commit: (f"update request set state = 'commit', body = ? {_OPEN_AT}", _committed),
+    Commit: (f"update request set state = 'commit', body = ?, begins = ? {_OPEN_AT}", _committed),
     Close: (
         f"update request set state = 'closed', done = 1, body = ? {_OPEN_AT}",
         lambda op: (op.body, op.rid, op.att),

@@ -79,8 +79,8 @@ def _read(columns: Sequence[str]) -> str:
 
 
 def _request(*columns: Any) -> StoredRequest:
-    rid, user, key, reservation, att, state, owner, done, body = columns
-    return StoredRequest(rid, user, key, reservation, att, state, owner, bool(done), body)
+    rid, user, key, reservation, att, state, owner, done, body, begins = columns
+    return StoredRequest(rid, user, key, reservation, att, state, owner, bool(done), body, begins)
 
 
 def _kept_name(client: str, *columns: Any) -> KeptName:
@@ -92,7 +92,7 @@ def _name_row(key: tuple[str, str], kept: KeptName) -> tuple[Any, ...]:
     return (key[0], name, script, size_bytes, " ".join(functions), uploaded_ms, kept.deleted)
 
 
-_OF_REQUEST: Final = "client key reservation att state owner done body"
+_OF_REQUEST: Final = "client key reservation att state owner done body begins"
 _OF_NAME: Final = "hash size_bytes functions uploaded_ms deleted"
 
 _REQUESTS: Final[_Kind[str, StoredRequest]] = _kind(
@@ -115,7 +115,7 @@ _NAMES: Final[_Kind[tuple[str, str], KeptName]] = _kind(
     "script_name", "client name", _OF_NAME, _kept_name, _name_row
 )
 _ADDRESSES: Final[_Kind[tuple[str, str], NoticeAddress]] = _kind(
-    "notice_address", "client receiver", "zone added_at secret",
+    "notice_address", "client receiver", "zone added_at secret remind_s reminded_at",
     NoticeAddress, lambda key, address: address,
 )  # fmt: skip
 _FEEDS: Final[_Kind[tuple[str, str], Feed]] = _kind(
