@@ -71,6 +71,12 @@ def date_and_time(local: datetime) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}" if local.second else f"{local:%Y-%m-%d %H:%M}"
 
 
+def short_time(time_s: int, zone: ZoneInfo) -> str:
+    """Format as ``Tue 2026-07-14 08:00``, with seconds if any; what is near it names the zone."""
+    local = datetime.fromtimestamp(time_s, zone)
+    return f"{local:%a} {date_and_time(local)}"
+
+
 def in_zone(text: str, zone: ZoneInfo) -> str:
     """Return `text` with each time that `format_time` wrote converted to `zone`.
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import Final
-from zoneinfo import ZoneInfo
 
 import click
 
 from kalends.cli.console import output
 from kalends.cli.console.commands import server_command
-from kalends.cli.console.output import rows, short_time
 from kalends.cli.console.settings import Settings
-from kalends.cli.requests.waiting_texts import approval_id
 from kalends.contract.owner_calls import Approvals, ApprovalView
+from kalends.contract.owner_texts import waiting_lines
 from kalends.contract.slots_text import slots_text
-from kalends.core.durations import format_duration
 from kalends.core.identifiers import short_id
 
 REVISION_DIGITS_MAX: Final = 7
@@ -41,7 +37,7 @@ def requests(settings: Settings) -> None:
         "approvals",
         Approvals(requests=found),
         lambda: (
-            waiting_lines(found, zone, int(time.time()))
+            waiting_lines(found, zone, int(time.time()), output.rows)
             if found
             else ["no request needs your approval"]
         ),
@@ -95,36 +91,12 @@ def decline(settings: Settings, id: str, word: str) -> None:
     output.answer(settings, "approval", view, lambda: _decided_lines(view))
 
 
-def waiting_lines(views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int) -> list[str]:
-    """Return a row for each slot of each request; the earliest deadline comes first."""
-    return rows(
-        ("ID", "USER", "RESOURCE", "UNITS", f"FROM ({zone.key})", "TO", "WAITS", "UNTIL", "NOTE"),
-        [
-            (
-                approval_id(view), view.user, slot.resource, slot.units, short_time(slot.start, zone),
-                short_time(slot.end, zone), format_duration(max(now_s - view.since, 0)),
-                short_time(view.until, zone), _note_of(view),
-            )
-            for view in views
-            for slot in view.slots
-        ],
-        right=("UNITS",),
-    )  # fmt: skip
-
-
 def _id_and_revision(named: str) -> tuple[str, int]:
     """Split ``5d0c1f2e/2`` into id and revision (default 1); raises a usage error."""
     id, _, number = named.partition("/")
     if number and not (number.isdecimal() and len(number) <= REVISION_DIGITS_MAX):
         raise click.UsageError("Write ID or ID/NUMBER, as shown by kalends admin requests.")
     return id, int(number or 1)
-
-
-def _note_of(view: ApprovalView) -> str:
-    changed = f"a change of {short_id(view.reservation)}" if view.change else ""
-    noted = f'"{view.note}"' if view.note else ""
-    first = f"approved by {view.first}, needs another" if view.first else ""
-    return "; ".join(each for each in (changed, noted, first) if each)
 
 
 def _decided_lines(view: ApprovalView) -> list[str]:

@@ -6,11 +6,11 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli.admin.reclaims import reservation_lines
 from kalends.cli.console import output
 from kalends.cli.console.commands import server_command
 from kalends.cli.console.settings import Settings
 from kalends.contract.owner_calls import Closures, ClosureView, Standing
+from kalends.contract.owner_texts import reservation_lines
 from kalends.core.durations import format_duration
 from kalends.core.times import format_time
 
@@ -90,7 +90,10 @@ def closure_lines(view: ClosureView, zone: ZoneInfo, *, dry_run: bool = False) -
     met = [part for part in view.parts if part.reservations]
     lines.append(f"  {'stands':8} {sum(len(part.reservations) for part in met) or 'nothing'}")
     for part in met:
-        lines += [f"  {part.resource}", *reservation_lines(part, zone, dry_run=dry_run)]
+        lines += [
+            f"  {part.resource}",
+            *reservation_lines(part, zone, output.rows, dry_run=dry_run),
+        ]
     return lines
 
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 import click
 
 from kalends.cli.console import output
 from kalends.cli.console.commands import server_command
-from kalends.cli.console.output import short_time
 from kalends.cli.console.settings import Settings
 from kalends.cli.console.whole_numbers import WholeNumber
-from kalends.contract.owner_calls import ReclaimedReservation, Reclaims, ReclaimView
-from kalends.core.durations import format_duration
+from kalends.contract.owner_calls import Reclaims, ReclaimView
+from kalends.contract.owner_texts import reclaim_lines
 from kalends.core.errors import InvalidInput, NotFound
-from kalends.core.identifiers import short_id
-from kalends.core.times import format_time
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
@@ -88,7 +84,9 @@ def reclaim(
                 dry_run=dry_run, key=key,
             )  # fmt: skip
     zone = settings.time_zone()
-    output.answer(settings, "reclaim", view, lambda: reclaim_lines(view, zone, dry_run=dry_run))
+    output.answer(
+        settings, "reclaim", view, lambda: reclaim_lines(view, zone, output.rows, dry_run=dry_run)
+    )
 
 
 def _ended(client: SyncClient, key: str) -> ReclaimView:
@@ -118,70 +116,7 @@ def reclaims(settings: Settings) -> None:
         "reclaims",
         Reclaims(reclaims=found),
         lambda: (
-            [line for view in found for line in reclaim_lines(view, zone)]
+            [line for view in found for line in reclaim_lines(view, zone, output.rows)]
             or ["no period is reclaimed"]
         ),
     )
-
-
-def reclaim_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool = False) -> list[str]:
-    """Describe the period, and the outcome of each reservation: its new time, or why it must move or stays.
-
-    With `dry_run`, the expected outcome.
-    """
-    length = format_duration(view.end - view.start)
-    units = f":{view.units}" if view.units else ""
-    lines = [f"{view.resource}{units} from {format_time(view.start, zone)} for {length}"]
-    key = "" if dry_run else view.closure or view.key
-    facts = [("reason", view.reason), ("closure" if view.closure else "key", key)]
-    if view.beside:
-        stay = "1 other reservation fits, and stays" if view.beside == 1 else ""
-        facts.append(("beside", stay or f"{view.beside} other reservations fit, and stay"))
-    if not view.exact:
-        facts.append(("fewest", "perhaps not: there are too many reservations to try every choice"))
-    lines += [f"  {name:8} {text}" for name, text in facts if text]
-    return [*lines, *reservation_lines(view, zone, dry_run=dry_run)]
-
-
-def reservation_lines(view: ReclaimView, zone: ZoneInfo, *, dry_run: bool) -> list[str]:
-    """Return a row for each reservation in the period, with its outcome."""
-    if not view.reservations:
-        return []
-    rows = [
-        (
-            short_id(each.id),
-            each.user,
-            each.units or "",
-            short_time(each.start, zone),
-            short_time(each.end, zone),
-            _outcome(each, view, zone, dry_run),
-        )
-        for each in view.reservations
-    ]
-    headings = ("RESERVATION", "USER", "UNITS", f"FROM ({zone.key})", "TO", "OUTCOME")
-    return [f"  {line}" for line in output.rows(headings, rows, right=["UNITS"])]
-
-
-def _outcome(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo, dry_run: bool) -> str:
-    match each.state:
-        case "moved":
-            where = f" on {each.to_resource}" if each.to_resource != view.resource else ""
-            return f"moved to {short_time(each.to_start, zone)}{where}"
-        case "waiting":
-            done = "cancelled" if view.standing == "cancel" else "moved"
-            return f"{'would be' if dry_run else 'waits to be'} {done}{_missing(each, view, zone)}"
-        case "stays":
-            return f"{'would stay' if dry_run else 'stays'}: {each.why}"
-        case "gone":
-            return "moved, or cancelled"
-        case _:
-            return each.state
-
-
-def _missing(each: ReclaimedReservation, view: ReclaimView, zone: ZoneInfo) -> str:
-    """Return how many units the reclaim still lacks during this reservation, and when."""
-    for start, end, units in view.lacking:
-        if start < each.end and each.start < end:
-            missing = "1 unit is missing" if units == 1 else f"{units} units are missing"
-            return f": {missing} from {short_time(start, zone)} to {short_time(end, zone)}"
-    return ""

@@ -180,7 +180,7 @@ def _ask_requests(client: SyncClient) -> list[Suggestion]:
 
 
 def _ask_approvals(client: SyncClient) -> list[Suggestion]:
-    from kalends.cli.requests.waiting_texts import approval_id
+    from kalends.contract.owner_texts import approval_id
     from kalends.contract.slots_text import slots_text
 
     return [

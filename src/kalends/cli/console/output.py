@@ -7,7 +7,6 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +15,7 @@ import msgspec
 from kalends.cli.console import screen
 from kalends.cli.console.json_times import with_iso_times
 from kalends.cli.console.settings import Settings
+from kalends.contract.plain_tables import padded
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -159,22 +159,17 @@ def rows(
 
     On a narrow terminal, the last columns are on separate lines below the others.
     """
-    table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(header))]
-    to_right = {column for column, name in enumerate(header) if name in set(right)}
+    table = padded(header, body, right)
+    widths = [len(cell) for cell in table[0]]
     state = list(header).index(STATE) if STATE in header else -1
     lines = []
     for number, cells in enumerate(table):
         for columns in _parts(widths, _room()):
             indent = "" if columns[0] == 0 else _BELOW
-            padded = [
-                cells[at].rjust(widths[at]) if at in to_right else cells[at].ljust(widths[at])
-                for at in columns
-            ]
-            line = (indent + "  ".join(padded)).rstrip()
+            line = (indent + "  ".join(cells[at] for at in columns)).rstrip()
             if number and state in columns:
                 before = sum(widths[at] + 2 for at in columns if at < state)
-                line = screen.stated(line, cells[state], len(indent) + before)
+                line = screen.stated(line, cells[state].rstrip(), len(indent) + before)
             lines.append(line)
     return lines
 
@@ -213,7 +208,6 @@ def _room() -> int:
 def short_time(time_s: int, zone: ZoneInfo) -> str:
     """Format as ``Tue 2026-07-14 08:00``, with seconds if any; the heading names the zone."""
     # Imported here because it loads tables of zones, and many answers have no times.
-    from kalends.core.full_times import date_and_time
+    from kalends.core import full_times
 
-    local = datetime.fromtimestamp(time_s, zone)
-    return f"{local:%a} {date_and_time(local)}"
+    return full_times.short_time(time_s, zone)

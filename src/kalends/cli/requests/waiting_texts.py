@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         RequestView,
         Waiting,
     )
-    from kalends.contract.owner_calls import ApprovalView
 
 
 def approval_text(waiting: Waiting, zone: ZoneInfo) -> str:
@@ -99,12 +98,6 @@ def recalled_text(view: RequestView, zone: ZoneInfo) -> str:
     if view.recalled_until:
         by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
     return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
-
-
-def approval_id(view: ApprovalView) -> str:
-    """Return the id that an owner types, with a revision if the slots have changed."""
-    number = f"/{view.revision}" if view.revision > 1 else ""
-    return f"{short_id(view.id)}{number}"
 
 
 def id_to_ask_by(view: RequestView) -> str:

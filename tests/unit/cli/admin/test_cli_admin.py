@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 from client_broker import Broker
 
 from kalends.cli import cli
-from kalends.cli.admin.reclaims import reclaim_lines
 from kalends.contract import owner_calls
+from kalends.contract.owner_texts import reclaim_lines
+from kalends.contract.plain_tables import aligned
 from kalends.core.errors import NotAuthenticated, NotFound
 from kalends.extras import install_command
 from kalends.resource_servers.journal.sqlite.site_store import SiteStore
@@ -244,7 +245,9 @@ def test_a_key_of_no_reclaim_is_named_as_it_was_typed(
 
 def test_of_one_that_stays_beside_a_reclaim_it_is_said_in_the_singular() -> None:
     view = owner_calls.ReclaimView(key="k", resource="sdsc/sp2", start=0, end=60, units=2, beside=1)
-    assert "  beside   1 other reservation fits, and stays" in reclaim_lines(view, ZoneInfo("UTC"))
+    assert "  beside   1 other reservation fits, and stays" in reclaim_lines(
+        view, ZoneInfo("UTC"), aligned
+    )
 
 
 WITHOUT_SERVER_PARTS = """
