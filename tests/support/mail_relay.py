@@ -60,6 +60,16 @@ class MailRelay:
             await self.arrived.wait_for(lambda: len(self.mails) >= number)
         return self.mails
 
+    async def different(self, number: int = 1) -> list[Mail]:
+        """Return the mails once there are so many: one that was sent during a stop may have come twice."""
+
+        def by_id() -> list[Mail]:
+            return [*{mail.message["Message-ID"]: mail for mail in self.mails}.values()]
+
+        async with asyncio.timeout(60), self.arrived:
+            await self.arrived.wait_for(lambda: len(by_id()) >= number)
+        return by_id()
+
     async def hears(self, number: int = 1) -> list[Mail]:
         """Return all mails, also those that were not taken, once there are so many."""
         async with asyncio.timeout(60), self.arrived:

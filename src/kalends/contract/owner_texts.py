@@ -1,4 +1,4 @@
-"""What waits for owners, and what they have taken back, as lines of text."""
+"""Requests that wait for owners, and the periods that owners have taken back, as lines of text."""
 
 from __future__ import annotations
 

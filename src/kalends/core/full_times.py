@@ -72,7 +72,7 @@ def date_and_time(local: datetime) -> str:
 
 
 def short_time(time_s: int, zone: ZoneInfo) -> str:
-    """Format as ``Tue 2026-07-14 08:00``, with seconds if any; what is near it names the zone."""
+    """Format as ``Tue 2026-07-14 08:00``, with seconds if any; a heading names the zone."""
     local = datetime.fromtimestamp(time_s, zone)
     return f"{local:%a} {date_and_time(local)}"
 

@@ -199,11 +199,13 @@ class SiteOperations:
         )
 
     def approvals(self, caller: Caller, body: owner_calls.ListApprovals) -> owner_calls.Approvals:
+        return owner_calls.Approvals(requests=self.pending())
+
+    def pending(self) -> tuple[owner_calls.ApprovalView, ...]:
+        """Return what waits for the owner, the earliest deadline first."""
         pending = self._site.engine().participant.wing(OwnerApproval).pending()
         views = (_approval_view(stake, petition) for stake, petition in pending)
-        return owner_calls.Approvals(
-            requests=tuple(sorted(views, key=lambda view: (view.until, view.id)))
-        )
+        return tuple(sorted(views, key=lambda view: (view.until, view.id)))
 
     async def approval_decide(
         self, caller: Caller, body: owner_calls.DecideApproval

@@ -18,7 +18,6 @@ from kalends.contract.day_calls import (
     DayView,
     ShowDay,
 )
-from kalends.contract.owner_calls import ListApprovals
 from kalends.core import limits
 from kalends.core.identifiers import machine_of
 from kalends.core.intervals import Interval, Moment
@@ -61,6 +60,10 @@ class OwnersDay:
         return {"today": self.today}
 
     def today(self, caller: Caller, body: ShowDay) -> DayView:
+        return self.view(body)
+
+    def view(self, body: ShowDay = ShowDay()) -> DayView:  # noqa: B008  # It is frozen.
+        """Return the day that `body` asks for; raises `InvalidInput` and `Unavailable`."""
         participant = self._site.engine().participant
         now_s = self._moment().wall_s
         zone = given_zone(body.zone) if body.zone else _zone_of(participant)
@@ -77,7 +80,7 @@ class OwnersDay:
             site=self._name, zone=zone.key, day=day.isoformat(), start=asked.start, end=asked.end,
             now=now_s,
             comes=tuple(comes[:DAY_ROWS_MAX]),
-            waiting=self._operations.approvals(caller, ListApprovals()).requests[:DAY_ROWS_MAX],
+            waiting=self._operations.pending()[:DAY_ROWS_MAX],
             changed=tuple(changed[:DAY_ROWS_MAX]),
             reclaims=tuple(e for e in reclaims if e.start < asked.end and asked.start < e.end),
             absent=tuple(e for e in absences if e.start < asked.end and asked.start < e.end),
@@ -87,6 +90,10 @@ class OwnersDay:
             week_since=week.start,
             more=found.more or gone.more or max(len(comes), len(changed)) > DAY_ROWS_MAX,
         )  # fmt: skip
+
+    def zone(self) -> ZoneInfo:
+        """Return the zone of the site's days; raises `Unavailable`."""
+        return _zone_of(self._site.engine().participant)
 
     def _comes(
         self, participant: Participant, bookings: Iterable[tuple[str, Booking]]

@@ -41,6 +41,7 @@ from kalends.resource_servers.jobs.machines import SiteMachines
 from kalends.resource_servers.jobs.usage_operations import UsageOperations
 from kalends.resource_servers.journal.contract import NOTHING, Journal, Loaded, RunRecords
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures
+from kalends.resource_servers.morning_mail import MorningMail
 from kalends.resource_servers.neighbours.broker_sessions import BrokerSessions
 from kalends.resource_servers.neighbours.near_visits import SOURCE as VISIT_SOURCE
 from kalends.resource_servers.neighbours.near_visits import NearVisits
@@ -125,7 +126,7 @@ def build_site(
         role="site",
         name=configuration.name,
         version=speaks,
-        handlers=site.handlers(moment),
+        handlers=site.handlers(),
         authenticator=authenticator_of(configuration, site.alarms.report, revoked),
         metrics=metrics,
         logger=logger,
@@ -211,18 +212,22 @@ class SiteServer:
         self.jobs = JobOperations(self.machines)
         self.usage = UsageOperations(self.engine, self._backends, self.machines, self.jobs)
         self.terminals = TerminalSessions(self.jobs.attach, self.limits, lambda: moment().wall_s)
+        self._operations = SiteOperations(self, moment)
+        contact_of = contacts_of(configuration.notices)
+        self._day = OwnersDay(self, configuration.name, self._operations, contact_of, moment)
+        self._morning = MorningMail(
+            configuration.notices, self._notices, self._day, lambda: moment().wall_s, logger
+        )
         self._standbys = watch_of(configuration, "site", self.alarms.report)
         self._tasks: set[asyncio.Task[None]] = set()
         self._recovery: asyncio.Task[None]
         """Leads from the last life to the present one."""
 
-    def handlers(self, moment: Callable[[], Moment]) -> dict[str, Handler]:
+    def handlers(self) -> dict[str, Handler]:
         """Return what answers each call."""
-        operations = SiteOperations(self, moment)
-        contact_of = contacts_of(self._configuration.notices)
         return {
-            **operations.handlers(),
-            **OwnersDay(self, self._configuration.name, operations, contact_of, moment).handlers(),
+            **self._operations.handlers(),
+            **self._day.handlers(),
             **CreditOperations(self.engine).handlers(),
             **self.jobs.handlers(),
             **self.usage.handlers(),
@@ -262,6 +267,7 @@ class SiteServer:
         await self._close_calls()
         await self._desk.close()
         await self.machines.close()
+        self._morning.end_life()
         await self._notices.close()
         if self._engine is not None:
             await self._engine.close()
@@ -338,6 +344,7 @@ class SiteServer:
             if len(self.machines.disabled) == known:
                 raise
             return await self._begin()
+        self._morning.begin_life(engine, loaded.morning)
         return engine
 
     async def _beat(self, journal: Journal, beat_s: float) -> None:
@@ -422,6 +429,7 @@ class SiteServer:
         engine, self._engine = self._engine, None
         self._end_beats()
         self.machines.end_life()
+        self._morning.end_life()
         self._notices.end_life()
         self._state, self._detail = "failing", failure.detail
         if isinstance(failure, LifeEnded):

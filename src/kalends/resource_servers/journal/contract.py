@@ -42,6 +42,10 @@ WITHOUT_END: Final = 1
 """The value of `DRAINING` while a drain lasts until the owner ends it."""
 
 
+MORNING: Final = "morning"
+"""The setting that is the day of the owner's last mail, by its ordinal; 0: there was none."""
+
+
 class Setting(NamedTuple):
     """To be stored: a number by its name."""
 
@@ -82,6 +86,8 @@ class Loaded(NamedTuple):
     recovering: bool = False
     draining: int = 0
     """The value of `DRAINING`."""
+    morning: int = 0
+    """The value of `MORNING`."""
     grants: Sequence[NodeGrant] = ()
     slots: KnownSlots = NO_SLOTS
     credits: Sequence[CreditEntry] = ()

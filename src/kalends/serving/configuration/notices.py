@@ -14,6 +14,7 @@ from kalends.core.identifiers import whole
 from kalends.rim.web_addresses import is_loopback
 from kalends.serving.configuration.sections import (
     MAIL_ADDRESS,
+    ClockTime,
     DurationS,
     MailAddress,
     Section,
@@ -63,11 +64,16 @@ class NoticeRules(Section, frozen=True, kw_only=True):
 
 
 class NoticesConfiguration(NoticeRules, frozen=True, kw_only=True):
-    """Notices of a site about jobs; the secret in the file `webhook_key` signs webhook calls."""
+    """Notices of a site about jobs; the secret in the file `webhook_key` signs webhook calls.
+
+    At the local time `morning`, the owner's day goes to the addresses `morning_to` ("": never).
+    """
 
     webhook_key: Path | None = None
     hourly_max: Annotated[int, Meta(ge=1, le=10_000)] = 60
     """Notices to one user in an hour."""
+    morning: ClockTime | Literal[""] = ""
+    morning_to: Annotated[tuple[MailAddress, ...], Meta(max_length=8)] = ()
 
 
 class BrokerNotices(NoticeRules, frozen=True, kw_only=True):
@@ -92,6 +98,7 @@ def check_notices(notices: NoticeRules, where: str) -> None:
         )
     if isinstance(notices, NoticesConfiguration):
         _check_key(notices, where)
+        _check_morning(notices, where)
     for index, network in enumerate(notices.webhook_networks):
         try:
             ipaddress.ip_network(network)
@@ -123,6 +130,21 @@ def check_notices(notices: NoticeRules, where: str) -> None:
                 where=f"{where}.{name.removesuffix('_s')}",
                 remedy="write at least 1s",
             )
+
+
+def _check_morning(notices: NoticesConfiguration, where: str) -> None:
+    if notices.morning and not notices.smtp:
+        raise InvalidInput(
+            "the owner's day goes by mail only",
+            where=f"{where}.morning",
+            remedy='write smtp = "host:port", or leave morning out',
+        )
+    if bool(notices.morning) != bool(notices.morning_to):
+        raise InvalidInput(
+            "the owner's day needs a time and addresses",
+            where=f"{where}.morning_to" if notices.morning else f"{where}.morning",
+            remedy='write morning = "07:00" and morning_to = ["owner@example.org"], or neither',
+        )
 
 
 def _check_key(notices: NoticesConfiguration, where: str) -> None:

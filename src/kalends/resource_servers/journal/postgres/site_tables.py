@@ -14,7 +14,7 @@ import msgspec
 from kalends.batch.journal.postgres import job_tables
 from kalends.core.conversion import UNREADABLE
 from kalends.notices.delivery import DeliveriesDone, Delivery, StoredDeliveries, read_deliveries
-from kalends.resource_servers.journal.contract import DRAINING, Loaded, Setting
+from kalends.resource_servers.journal.contract import DRAINING, MORNING, Loaded, Setting
 from kalends.resource_servers.journal.postgres import booked_once, booked_units, slot_table
 from kalends.resource_servers.journal.standing_stakes import (
     FollowedStakes,
@@ -212,6 +212,7 @@ def load(reader: SlowReader, followed: FollowedStakes, past: Past, epoch: int) -
         past=past,
         recovering=bool(numbers.get(RECOVERING)),
         draining=numbers.get(DRAINING, 0),
+        morning=numbers.get(MORNING, 0),
         grants=_decoded(reader, "select body from node_grant order by number", decode_grant),
         slots=slot_table.known_slots(reader),
         credits=[

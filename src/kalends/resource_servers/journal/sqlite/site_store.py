@@ -36,6 +36,7 @@ from kalends.core.errors import StoreDamaged
 from kalends.notices import delivery_table
 from kalends.resource_servers.journal.contract import (
     DRAINING,
+    MORNING,
     Loaded,
     Prune,
     Setting,
@@ -205,6 +206,7 @@ class SiteStore:
             past=self.past,
             recovering=bool(self.setting(RECOVERING)),
             draining=self.setting(DRAINING),
+            morning=self.setting(MORNING),
             grants=grants,
             slots=slots,
             credits=entries,
