@@ -7,13 +7,13 @@ from zoneinfo import ZoneInfo
 
 from kalends.contract.day_calls import DayChange, DaySlot, DayView
 from kalends.contract.owner_texts import reclaim_lines, waiting_lines
-from kalends.contract.plain_tables import Table, aligned
+from kalends.contract.plain_tables import TableLayout, aligned
 from kalends.core.full_times import short_time
 from kalends.core.identifiers import short_id
 from kalends.core.times import format_time
 
 
-def day_lines(view: DayView, table: Table = aligned) -> list[str]:
+def day_lines(view: DayView, table: TableLayout = aligned) -> list[str]:
     """Describe the day, a paragraph for each kind of thing; only those that there are."""
     zone = ZoneInfo(view.zone)
     lines = [f"{view.site}, {format_time(view.start, zone)[:14]} ({view.zone})"]
@@ -42,7 +42,7 @@ def _part(title: str, lines: Iterable[str]) -> list[str]:
     return ["", title, *told] if told or title.startswith("no ") else []
 
 
-def _comes(view: DayView, zone: ZoneInfo, table: Table) -> list[str]:
+def _comes(view: DayView, zone: ZoneInfo, table: TableLayout) -> list[str]:
     if not view.comes:
         return []
     return table(
@@ -63,7 +63,7 @@ def _state(each: DaySlot, zone: ZoneInfo) -> str:
     return f"came {format_time(each.came_at, zone)[15:20]}" if each.came_at else each.state
 
 
-def _absent(view: DayView, zone: ZoneInfo, table: Table) -> list[str]:
+def _absent(view: DayView, zone: ZoneInfo, table: TableLayout) -> list[str]:
     body = [
         (
             short_time(one.start, zone), short_time(one.end, zone), each.resource, one.user,
@@ -76,7 +76,7 @@ def _absent(view: DayView, zone: ZoneInfo, table: Table) -> list[str]:
     return table(headings, body, right=("IN 4 WEEKS",)) if body else []
 
 
-def _changed(changes: Iterable[DayChange], zone: ZoneInfo, table: Table) -> list[str]:
+def _changed(changes: Iterable[DayChange], zone: ZoneInfo, table: TableLayout) -> list[str]:
     body = [
         (
             short_time(each.start, zone), short_time(each.end, zone), each.resource, each.units,
@@ -96,7 +96,7 @@ def _outcome(each: DayChange, zone: ZoneInfo) -> str:
     return f"now {start} to {end}{where}"
 
 
-def _used(view: DayView, table: Table) -> list[str]:
+def _used(view: DayView, table: TableLayout) -> list[str]:
     passed_s = max(1, view.now - view.week_since)
     body = [
         (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from kalends.contract.owner_calls import ApprovalView, ReclaimedReservation, ReclaimView
-from kalends.contract.plain_tables import Table
+from kalends.contract.plain_tables import TableLayout
 from kalends.core.durations import format_duration
 from kalends.core.full_times import short_time
 from kalends.core.identifiers import short_id
@@ -20,7 +20,7 @@ def approval_id(view: ApprovalView) -> str:
 
 
 def waiting_lines(
-    views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int, table: Table
+    views: Iterable[ApprovalView], zone: ZoneInfo, now_s: int, table: TableLayout
 ) -> list[str]:
     """Return a row for each slot of each request; the earliest deadline comes first."""
     return table(
@@ -46,7 +46,7 @@ def _note_of(view: ApprovalView) -> str:
 
 
 def reclaim_lines(
-    view: ReclaimView, zone: ZoneInfo, table: Table, *, dry_run: bool = False
+    view: ReclaimView, zone: ZoneInfo, table: TableLayout, *, dry_run: bool = False
 ) -> list[str]:
     """Describe the period, and the outcome of each reservation: its new time, or why it must move or stays.
 
@@ -67,7 +67,7 @@ def reclaim_lines(
 
 
 def reservation_lines(
-    view: ReclaimView, zone: ZoneInfo, table: Table, *, dry_run: bool
+    view: ReclaimView, zone: ZoneInfo, table: TableLayout, *, dry_run: bool
 ) -> list[str]:
     """Return a row for each reservation in the period, with its outcome."""
     if not view.reservations:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 
-class Table(Protocol):
+class TableLayout(Protocol):
     """Makes lines of a table, with a `header`; columns in `right` hold numbers."""
 
     def __call__(

@@ -7,7 +7,7 @@ sends the mail late, but not by more than `LATE_S`: then the day is nearly over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -49,14 +49,13 @@ class MorningMail:
         rules: NoticesConfiguration | None,
         notifier: Notifier,
         day: OwnersDay,
-        now_s: Callable[[], int],
         logger: Logger,
     ) -> None:
         self._at = (
             time.fromisoformat(rules.morning) if rules is not None and rules.morning else None
         )
         self._addresses = rules.morning_to if rules is not None else ()
-        self._notifier, self._day, self._now_s, self._logger = notifier, day, now_s, logger
+        self._notifier, self._day, self._logger = notifier, day, logger
         self._looking: asyncio.Task[None] | None = None
 
     def begin_life(self, engine: SiteEngine, made: int) -> None:
@@ -72,7 +71,7 @@ class MorningMail:
     async def _run(self, engine: SiteEngine, at: time, made: int) -> None:
         while True:
             try:
-                day = due_day(self._now_s(), at, self._day.zone())
+                day = due_day(self._day.now_s(), at, self._day.zone())
                 if day is not None and day.toordinal() != made:
                     self._post(engine, day.toordinal())
                     made = day.toordinal()
@@ -84,7 +83,7 @@ class MorningMail:
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _post(self, engine: SiteEngine, made: int) -> None:
-        mails = [*morning_mails(self._day.view(), self._addresses, made, self._now_s())]
+        mails = [*morning_mails(self._day.view(), self._addresses, made, self._day.now_s())]
         kept = self._notifier.post(mails)
         engine.persist((Setting(MORNING, made), *kept), lambda: self._notifier.stored(kept))
 

@@ -24,12 +24,14 @@ from kalends.core.intervals import Interval, Moment
 from kalends.core.local_clocks import instant
 from kalends.core.times import parse_time
 from kalends.core.zone_names import given_zone
+from kalends.notices.address_book import contacts_of
 from kalends.resource_servers.operations import Site, SiteOperations
 from kalends.resource_servers.participation.claims.buffers import unbuffered
 from kalends.resource_servers.participation.claims.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.reclaims.reclaim_reminders import ReclaimReminders
 from kalends.serving.auth.callers import Caller
+from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.http.dispatch import Handler
 
 DAY_S: Final = 86_400
@@ -47,14 +49,18 @@ class Bookings(NamedTuple):
 
 
 class OwnersDay:
-    """The operation of an owner's morning; `contact_of` returns the mail address of a user, or ""."""
+    """The operation of an owner's morning, beside the other `operations` of the site."""
 
     def __init__(
-        self, site: Site, name: str, operations: SiteOperations,
-        contact_of: Callable[[str], str], moment: Callable[[], Moment],
-    ) -> None:  # fmt: skip
-        self._site, self._name, self._operations = site, name, operations
-        self._contact_of, self._moment = contact_of, moment
+        self,
+        site: Site,
+        configuration: SiteConfiguration,
+        operations: SiteOperations,
+        moment: Callable[[], Moment],
+    ) -> None:
+        self.operations = operations
+        self._site, self._name, self._moment = site, configuration.name, moment
+        self._contact_of = contacts_of(configuration.notices)
 
     def handlers(self) -> dict[str, Handler]:
         return {"today": self.today}
@@ -80,7 +86,7 @@ class OwnersDay:
             site=self._name, zone=zone.key, day=day.isoformat(), start=asked.start, end=asked.end,
             now=now_s,
             comes=tuple(comes[:DAY_ROWS_MAX]),
-            waiting=self._operations.pending()[:DAY_ROWS_MAX],
+            waiting=self.operations.pending()[:DAY_ROWS_MAX],
             changed=tuple(changed[:DAY_ROWS_MAX]),
             reclaims=tuple(e for e in reclaims if e.start < asked.end and asked.start < e.end),
             absent=tuple(e for e in absences if e.start < asked.end and asked.start < e.end),
@@ -90,6 +96,9 @@ class OwnersDay:
             week_since=week.start,
             more=found.more or gone.more or max(len(comes), len(changed)) > DAY_ROWS_MAX,
         )  # fmt: skip
+
+    def now_s(self) -> int:
+        return self._moment().wall_s
 
     def zone(self) -> ZoneInfo:
         """Return the zone of the site's days; raises `Unavailable`."""

@@ -32,7 +32,6 @@ from kalends.contract.versions import KNOWN, ServerVersion, own_version
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.hosts import Host
 from kalends.core.intervals import Moment
-from kalends.notices.address_book import contacts_of
 from kalends.notices.delivery import DeliveriesDone
 from kalends.resource_servers.credit_operations import CreditOperations
 from kalends.resource_servers.jobs.batch_desk import BatchDesk
@@ -156,6 +155,8 @@ class SiteServer:
     _watching: asyncio.Task[None] | None = None
     _folder: FolderLock | None = None
     _stopping = False
+    _recovery: asyncio.Task[None]
+    """Leads from the last life to the present one."""
 
     def __init__(
         self,
@@ -212,21 +213,15 @@ class SiteServer:
         self.jobs = JobOperations(self.machines)
         self.usage = UsageOperations(self.engine, self._backends, self.machines, self.jobs)
         self.terminals = TerminalSessions(self.jobs.attach, self.limits, lambda: moment().wall_s)
-        self._operations = SiteOperations(self, moment)
-        contact_of = contacts_of(configuration.notices)
-        self._day = OwnersDay(self, configuration.name, self._operations, contact_of, moment)
-        self._morning = MorningMail(
-            configuration.notices, self._notices, self._day, lambda: moment().wall_s, logger
-        )
+        self._day = OwnersDay(self, configuration, SiteOperations(self, moment), moment)
+        self._morning = MorningMail(configuration.notices, self._notices, self._day, logger)
         self._standbys = watch_of(configuration, "site", self.alarms.report)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recovery: asyncio.Task[None]
-        """Leads from the last life to the present one."""
 
     def handlers(self) -> dict[str, Handler]:
         """Return what answers each call."""
         return {
-            **self._operations.handlers(),
+            **self._day.operations.handlers(),
             **self._day.handlers(),
             **CreditOperations(self.engine).handlers(),
             **self.jobs.handlers(),
