@@ -49,7 +49,7 @@ class Bookings(NamedTuple):
 
 
 class OwnersDay:
-    """The operation of an owner's morning, beside the other `operations` of the site."""
+    """The operation of an owner's morning; it uses the other `operations` of the site."""
 
     def __init__(
         self,
