@@ -14,12 +14,13 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import msgspec
 from store_support import store_facts
 
 from kalends.batch.journal.contract import JobOver
-from kalends.batch.journal.sqlite.job_tables import entries_after, over_newest
+from kalends.batch.journal.sqlite.job_journal import SqliteJobJournal
 from kalends.batch.queue.facts import JournalEntry
 from kalends.broker.coordination.record import decision_record as r
 from kalends.broker.reconciliation.recognition import Live
@@ -36,9 +37,6 @@ from tests.simulation.kernel import Kernel
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import Node
-
-
-JOBS_MAX: Final = 1_000
 
 
 class DiskFailed(Exception):
@@ -117,12 +115,15 @@ class SiteDisk:
     def job_entries(self, machine: str) -> list[JournalEntry]:
         """Return all facts of a queue."""
         assert self._store is not None
-        return list(entries_after(self._store.file.connection, machine, 0))
+        return list(SqliteJobJournal(self._store.file.connection).entries_after(machine, 0))
 
     def jobs_over(self, machine: str) -> list[JobOver]:
         """Return the jobs of a machine that are over."""
         assert self._store is not None
-        return over_newest(self._store.file.connection, machine, "", 0, JOBS_MAX)
+        rows = self._store.file.connection.execute(
+            "select cast(body as blob) from job where machine = ? order by number desc", (machine,)
+        )
+        return [msgspec.msgpack.decode(body, type=JobOver) for (body,) in rows]
 
     def tear(self, facts: Sequence[SiteFact], wall_ms: int) -> None:
         """Lose power while `facts` are being written; the log is cut at any byte of them."""
