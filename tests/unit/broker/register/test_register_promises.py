@@ -221,6 +221,16 @@ def ask(site: str, number: int = 0, lost: tuple[str, ...] = ()) -> r.Permit:
 # What is kept of a request
 
 
+def test_what_was_not_offered_is_handed_over_by_no_commit_even_if_it_replaces_nothing(
+    write: Write,
+) -> None:
+    record = record_of(RIDS[0], KEYS[0])
+    heir = r.Heir(RIDS[1], "ann", "bob", T0)
+    write([r.Begin(record)])
+    (taken,) = write([r.Commit(record.rid, 1, "", encode_record(record), heir=heir)])
+    assert not taken.won
+
+
 def test_who_begins_with_a_script_keeps_its_source_until_it_is_decided(
     write: Write, tables: Look
 ) -> None:

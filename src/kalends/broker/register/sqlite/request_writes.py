@@ -81,7 +81,7 @@ def _raised(op: Raise) -> tuple[Any, ...] | None:
 
 
 def _committed(op: Commit) -> tuple[Any, ...] | None:
-    return None if op.replaces else (op.body, op.begins, op.rid, op.att)
+    return None if op.replaces or op.heir else (op.body, op.begins, op.rid, op.att)
 
 
 _OPEN_AT: Final = "where rid = ? and att = ? and state = 'open'"
