@@ -327,3 +327,40 @@ def test_a_series_is_changed_by_its_user_alone(ann: SyncClient, bob: SyncClient)
     with pytest.raises((NotFound, NotAllowed)):
         bob.move_series(series.id, by="1h")
     assert ann.series(series.id) == series
+
+
+@pytest.mark.parametrize("mode", ["all", "as-many"])
+def test_an_occurrence_that_does_not_stand_is_not_changed_in_silence(
+    ann: SyncClient, mode: SeriesMode
+) -> None:
+    series = weekly(ann, "east/hall", times=3, mode=mode)
+    name = series.occurrences[1].name
+    left = ann.cancel_series(series.id, name)
+    for calls in (
+        lambda: ann.move_series(series.id, name, by="1h"),
+        lambda: ann.move_series(series.id, name, to="2027-03-10 15:00"),
+        lambda: ann.move_series(series.id, name, to="2027-03-10 15:00", following=True),
+        lambda: ann.extend_series(series.id, name, by="1h"),
+    ):
+        with pytest.raises(Conflict, match=f"no reservation for the occurrence {name}"):
+            calls()
+    assert ann.series(series.id) == left
+    key = f"later-one-{mode}"
+    later = ann.move_series(series.id, name, by="1h", following=True, key=key)
+    assert hours(later)[2] == "16 11:00-12:00"
+    ann.cancel_series(series.id)
+    assert not unchanged(ann.move_series(series.id, name, by="1h", following=True, key=key))
+    with pytest.raises(Conflict, match="no occurrence is left"):
+        ann.move_series(series.id, by="1h")
+
+
+def test_the_named_occurrence_begins_at_the_very_start_that_was_given(ann: SyncClient) -> None:
+    """Also in the hour that is shown twice: the others are moved by the local clock."""
+    series = weekly(ann, "east/hall", at="2027-10-30 01:30", every="day", times=3)
+    second = "2027-10-31T02:30+01:00"
+    moved = ann.move_series(series.id, series.occurrences[1].name, to=second, following=True)
+    assert hours(moved)[1:] == ["31 02:30-03:30", "01 02:30-03:30"]
+    start = moved.occurrences[1].start
+    assert start == series.occurrences[1].start + 2 * 3_600
+    first = ann.move_series(series.id, series.occurrences[1].name, to="2027-10-31T02:30+02:00")
+    assert first.occurrences[1].start == start - 3_600

@@ -16,7 +16,7 @@ from kalends.broker.register.contract import WholeReservation
 from kalends.broker.series.series_records import Series, by_name
 from kalends.contract import calls
 from kalends.core.durations import format_duration
-from kalends.core.errors import InvalidInput, NotFound, Problem
+from kalends.core.errors import Conflict, InvalidInput, NotFound, Problem
 from kalends.core.full_times import instants, shown
 from kalends.core.requests import Request, span, span_of
 from kalends.core.series import name_of, occurrences
@@ -108,6 +108,24 @@ def in_scope(
     return found
 
 
+def check_left(found: Sequence[StandingOccurrence], body: calls.ChangeSeries) -> None:
+    """Raise `Conflict` if none is left to be changed, or if the one that must be among `found` is not.
+
+    That is the one that `body` names, unless it is about the following ones, too, and moves by some time.
+    """
+    named = any(each.name == body.occurrence for each in found)
+    if body.occurrence and not named and (body.start or not body.following):
+        raise Conflict(
+            f"there is no reservation for the occurrence {body.occurrence}",
+            remedy="see `kalends show SERIES`; name one that is reserved, or open",
+        )
+    if not found:
+        raise Conflict(
+            "no occurrence is left to be changed",
+            remedy="see `kalends show SERIES`; name an occurrence that has begun to change it",
+        )
+
+
 def no_such(occurrence: str) -> NotFound:
     return NotFound(
         f"the series has no occurrence {occurrence}",
@@ -151,6 +169,15 @@ def moved(start: int, later: int, zone: ZoneInfo) -> int:
     return found[0]
 
 
+def _new_start(
+    each: StandingOccurrence, body: calls.ChangeSeries, later: int, zone: ZoneInfo
+) -> int:
+    """Return the start after the change: the very one that is given for the named one. Raises as `moved`."""
+    if body.start and each.name == body.occurrence:
+        return body.start
+    return moved(each.start, later, zone) if later else each.start
+
+
 def change_of(
     each: StandingOccurrence, body: calls.ChangeSeries, later: int, zone: ZoneInfo
 ) -> calls.Change | None:
@@ -166,13 +193,13 @@ def change_of(
             remedy="keep fewer; to get more, book them separately",
         )
     length_s = new_length_s(request.duration_s, body)
-    start = moved(each.start, later, zone) if later else 0
-    if not start and length_s == request.duration_s and not units:
+    start = _new_start(each, body, later, zone)
+    if start == each.start and length_s == request.duration_s and not units:
         return None
     return calls.Change(
         id=each.record.reservation,
         key=body.key,
-        start=start,
+        start=start if start != each.start else 0,
         duration_s=length_s if length_s != request.duration_s else 0,
         units=units,
     )
@@ -220,7 +247,7 @@ def later_request(
         first = shown(series.occurrences()[0].start, series.zone)
         longer_s = series.length_s + length_s - old.duration_s
         occurrences(part.rule, first, series.zone, longer_s, part.skip, part.give_s)
-    start = moved(each.start, later, series.zone) if later else each.start
+    start = _new_start(each, body, later, series.zone)
     alternatives = old.alternatives
     if body.units:
         alternatives = tuple(resized(alternative, body.units) for alternative in alternatives)

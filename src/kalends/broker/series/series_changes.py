@@ -85,6 +85,8 @@ class SeriesChanges:
         if made is not None and made.digest != digest:
             raise key_reused(body.key)
         found = changing.in_scope(series, tries, body, self._now_s())
+        if made is None:
+            changing.check_left(found, body)
         later_s = made.later_s if made is not None else changing.later_s(body, series, found)
         id = self._service.coordinator.calls.new_rid(self._service.moment())
         change = SeriesChange(id, body.key, digest, later_s)
@@ -124,7 +126,9 @@ class SeriesChanges:
                 error.detail = f"{each.name}: {error.detail}"
                 raise
         if not news and not waiting:
-            raise _nothing_to_change(found)
+            raise InvalidInput(
+                "nothing would change", remedy="give another time, length or number of units"
+            )
         service.replica.check_still(current)
         change = structs.replace(asked.change, count=len(news))
         now, anchor = service.moment(), next(iter(news), "")
@@ -294,19 +298,6 @@ def _apart_s(found: Sequence[StandingOccurrence]) -> int:
     """Return the least time between the starts of two occurrences."""
     starts = sorted(each.start for each in found)
     return min((later - each for each, later in pairwise(starts)), default=TIME_S_MAX)
-
-
-def _nothing_to_change(found: Sequence[StandingOccurrence]) -> KalendsError:
-    if found:
-        return InvalidInput(
-            "nothing would change",
-            where="by_s",
-            remedy="give another time, length or number of units",
-        )
-    return Conflict(
-        "no occurrence is left to be changed",
-        remedy="see `kalends show SERIES`; name an occurrence that has begun to change it",
-    )
 
 
 def _asked_for() -> Conflict:
