@@ -24,6 +24,8 @@ _OPTIONS: Final = {
     "at": "--at",
     "duration": "--for",
     "duration_s": "--for",
+    "by": "--by",
+    "by_s": "--by",
     "limit_s": "--for",
     "limits_s": "--for",
     "job.nodes": "--nodes",

@@ -337,7 +337,7 @@ def shrink(
     scope = _scope(id, of_series["following"], of_series["whole"])
     kept = _units_kept(units)
     asked = [_length_text("shorter", by, duration)] if by or duration or not kept else []
-    asked += [f"to {count} units of {resource}" for resource, count in kept.items()]
+    asked += [f"to {count} of {resource}" for resource, count in kept.items()]
     with settings.connect() as client:
         if scope.of_series:
             return _send_series(

@@ -234,32 +234,41 @@ def series_lines(view: SeriesView, zone: ZoneInfo) -> list[str]:
     booked = "all or none" if view.mode == "all" else "as many as possible"
     booked += f", each up to {format_duration(view.give_s)} away" if view.give_s else ""
     booked += ", keeps going" if view.keeps_going else ""
+    changed = any(_length_s(each) not in (0, view.duration_s) for each in view.occurrences)
+    length = format_duration(view.duration_s) + (", as booked" if changed else "")
     facts = (
         ("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note),
-        ("for", format_duration(view.duration_s)), ("rule", f"{view.rule} in {view.zone}"),
+        ("for", length), ("rule", f"{view.rule} in {view.zone}"),
         ("booked", booked),
     )  # fmt: skip
     return [
         f"series {short_id(view.id)}: {_counted(count)}",
         *(f"  {name:8} {text}" for name, text in facts if text),
-        *(f"  {line}" for line in _table(view.occurrences, zone)),
+        *(f"  {line}" for line in _table(view.occurrences, zone, lengths=changed)),
     ]
 
 
-def _table(found: Iterable[OccurrenceView], zone: ZoneInfo) -> list[str]:
+def _table(found: Iterable[OccurrenceView], zone: ZoneInfo, *, lengths: bool) -> list[str]:
+    """Return a row for each occurrence; its length is shown where they are not all as booked."""
     return rows(
-        ("OCCURRENCE", "STATE", f"START ({zone.key})", "ID", "WHY"),
+        ("OCCURRENCE", "STATE", f"START ({zone.key})", *["LENGTH"] * lengths, "ID", "WHY"),
         [
             (
                 _named(each.name),
                 each.state,
                 short_time(each.start or each.nominal, zone),
+                *[format_duration(_length_s(each)) if each.start else "-"] * lengths,
                 short_id(each.id) if each.id else "-",
                 _why(each, zone),
             )
             for each in found
         ],
     )
+
+
+def _length_s(each: OccurrenceView) -> int:
+    """Return how long it is (seconds); 0 without slots."""
+    return each.end - each.start
 
 
 def folded(views: Sequence[RequestView]) -> list[RequestView]:

@@ -223,3 +223,22 @@ def test_each_may_give_way_and_the_rest_is_booked_as_the_horizon_moves(
     assert "series: 2 open, 2 reserved" in row
     assert "Tue 2027-03-02 14:30" in row
     assert "4 cancelled" in run(servers, "cancel", id, "--all").stdout
+
+
+def test_a_series_that_was_extended_shows_how_long_each_occurrence_is_now(
+    servers: LocalFacility,
+) -> None:
+    booked = run(servers, *BOOK[:-1], "2027-08-03 10:00", "--every", "week", "--times", "2")
+    id = booked.stdout.split()[1].rstrip(":")
+    assert "LENGTH" not in booked.stdout
+    run(servers, "extend", f"{id}@2027-08-10", "--by", "30m")
+    shown = run(servers, "show", id).stdout
+    assert "for      1h, as booked\n" in shown
+    assert "Tue 2027-08-03 10:00   1h " in shown
+    assert "Tue 2027-08-10 10:00   1h30m " in shown
+    fewer = run(servers, "shrink", id, "--all", "--units", "east/room=1")
+    assert "to 1 of east/room: all" in fewer.stderr
+    assert "kalends: nothing would change" in fewer.stderr
+    still = run(servers, "move", id, "--all", "--by", "0m")
+    assert "kalends: --by: 0 s is not a duration" in still.stderr
+    assert run(servers, "cancel", id, "--all").exit_code == 0
