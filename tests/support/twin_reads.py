@@ -223,7 +223,7 @@ class TwinReads:
             if address.remind_s and request.state == "commit" and request.begins > now_s
             and address.reminded_at < request.begins - address.remind_s <= now_s
         ]  # fmt: skip
-        found.sort(key=lambda each: (each.due_s, each.address.receiver, each.record.rid))
+        found.sort(key=lambda each: (each.due_s, *each.address[:2], each.record.rid))
         return [each for each in found[:count_max] if isinstance(each.record, Record)]
 
     def _addresses(self, user: str) -> tuple[NoticeAddress, ...]:

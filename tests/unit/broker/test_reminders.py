@@ -7,7 +7,11 @@ from collections.abc import AsyncIterator
 
 import mail_relay as relays
 import pytest
+from tests.unit.broker.register.test_register import KEYS, RIDS, record_of
 
+from kalends.broker.desk.reminders import posted
+from kalends.broker.register.contract import DueReminder
+from kalends.broker.register.writes import NoticeAddress
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id
 from kalends.testing import LocalFacility
@@ -184,3 +188,21 @@ async def test_the_time_of_reminders_is_shown_and_checked(servers: LocalFacility
         for wrong in ("31d", "soon", 0):
             with pytest.raises(InvalidInput):
                 await ann.add_notice_address(remind=wrong)
+
+
+def test_of_a_page_that_is_full_only_the_last_address_waits_for_the_next() -> None:
+    """Many users begin at one hour, and are told at one address of their own."""
+    due_s = record_of(RIDS[0], KEYS[0]).created_ms // 1_000 + 60
+    anna, bert, carl = (
+        NoticeAddress(user, "", "UTC", 1, remind_s=60) for user in ("anna", "bert", "carl")
+    )
+    due = [
+        DueReminder(due_s, address, record_of(rid, key))
+        for address, rid, key in zip(
+            (anna, anna, bert, carl), RIDS[:2] * 2, KEYS[:2] * 2, strict=True
+        )
+    ]
+    found = [(each.address, each.until, len(each.notices)) for each in posted(due, 4)]
+    assert found == [(anna, due_s, 2), (bert, due_s, 1)]
+    assert len(posted(due, 5)) == 3
+    assert [len(each.notices) for each in posted(due[:2], 2)] == [2], "it goes on, whatever is lost"

@@ -19,12 +19,13 @@ from kalends.notices.request_notice import RequestNotice
 def posted(due: Sequence[DueReminder], count_max: int) -> tuple[Remind, ...]:
     """Return the writes that post `due` reminders, one for each address.
 
-    With `count_max` of them there may be others that are due as the last of these are: they wait for the next
-    look.
+    They are ordered by that time, and then by address. With `count_max` of them there may be others for the
+    last address at the same time: all of these wait for the next look.
     """
-    whole = [each for each in due if each.due_s < due[-1].due_s] if len(due) == count_max else due
+    more = len(due) == count_max
+    whole = [each for each in due if not more or each[:2] != due[-1][:2]]
     of_address: dict[NoticeAddress, list[DueReminder]] = {}
-    # Of more than that at one second, some are not reminded of.
+    # Of more than that for one address at one second, some are not reminded of.
     for each in whole or due:
         of_address.setdefault(each.address, []).append(each)
     return tuple(

@@ -26,6 +26,7 @@ _OPTIONS: Final = {
     "duration_s": "--for",
     "by": "--by",
     "by_s": "--by",
+    "remind": "--remind",
     "limit_s": "--for",
     "limits_s": "--for",
     "job.nodes": "--nodes",

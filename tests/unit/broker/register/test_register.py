@@ -22,6 +22,7 @@ from kalends.broker.coordination.record.decision_record import (
     encode_record,
 )
 from kalends.broker.register.sqlite import (
+    notice_table,
     request_reads,
     request_rows,
     request_writes,
@@ -420,3 +421,15 @@ def test_undecided_requests_are_found_among_millions_by_an_index(
     connection.set_trace_callback(None)
     plan = str(connection.execute(f"explain query plan {asked[0]}").fetchall())
     assert ("request_pending" in plan) or (user and "request_client" in plan), plan
+
+
+def test_due_reminders_are_found_among_millions_of_requests_by_indexes(
+    connection: sqlite3.Connection,
+) -> None:
+    asked: list[str] = []
+    connection.set_trace_callback(asked.append)
+    notice_table.due_reminders(connection, 1_800_000_000, 10)
+    connection.set_trace_callback(None)
+    plan = str(connection.execute(f"explain query plan {asked[0]}").fetchall())
+    assert "notice_remind" in plan, plan
+    assert "request_begins (client=? AND begins>? AND begins<?)" in plan, plan

@@ -170,9 +170,9 @@ ADDRESSES_OF_NOTICES: Final = f"""{_NOTICES}
 DUE_REMINDERS: Final = f"""
 select begins - remind_s as due, {_ADDRESS}, {COLUMNS.replace("client", "request.client")}
 from notice_address as address join request on request.client = address.client
-where remind_s > 0 and state = 'commit' and begins > greatest($1::bigint, reminded_at + remind_s)
-    and begins <= $1 + remind_s
-order by due, receiver, rid limit $2::bigint
+where remind_s > 0 and state = 'commit' and begins > 0
+    and begins > greatest($1::bigint, reminded_at + remind_s) and begins <= $1 + remind_s
+order by due, address.client, receiver, rid limit $2::bigint
 """
 _FEEDS: Final = "select client, name, hash, added_at from feed"
 FEEDS: Final = f"{_FEEDS} where client = $1 order by name"
