@@ -88,10 +88,11 @@ def list_requests(
         found = list(islice(wanted, count + 1))
         shown = found[:count]
         text = client.ics(shown) if ics else ""
+        now_s = client.time_s("now")
     if ics:
         calendar_files.say_calendar(settings, text)
     else:
-        rows = shown if unfold else series.folded(shown)
+        rows = shown if unfold else series.folded(shown, now_s)
         output.answer(settings, "requests", shown, lambda: request_texts.listing(rows, zone))
     if len(found) > count:
         last = short_id(shown[-1].id)

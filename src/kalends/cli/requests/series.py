@@ -271,26 +271,32 @@ def _length_s(each: OccurrenceView) -> int:
     return each.end - each.start
 
 
-def folded(views: Sequence[RequestView]) -> list[RequestView]:
-    """Return one view for all requests of a series: its text says how many there are, and how they stand."""
+def folded(views: Sequence[RequestView], now_s: int) -> list[RequestView]:
+    """Return one view for all requests of a series: its text says how many there are, and how they stand.
+
+    It is that of the next occurrence at `now_s` (seconds UTC), which may have begun.
+    """
     by_series: dict[str, list[RequestView]] = {}
     for view in views:
         by_series.setdefault(view.series or view.id, []).append(view)
-    return [each[0] if not each[0].series else _together(each) for each in by_series.values()]
+    return [
+        each[0] if not each[0].series else _together(each, now_s) for each in by_series.values()
+    ]
 
 
-def _together(views: Sequence[RequestView]) -> RequestView:
+def _together(views: Sequence[RequestView], now_s: int) -> RequestView:
     """Return the next occurrence in the name of its series; `views` are in any order."""
-    first = min(views, key=_place_in_series)
+
+    def place(view: RequestView) -> tuple[bool, bool, int]:
+        is_over = view.state not in ("reserved", "open") or 0 < view.end <= now_s
+        # One that is looked for has no start yet.
+        return is_over, not view.start, view.start
+
+    first = min(views, key=place)
     count = Counter(str(view.state) for view in views)
     return structs.replace(
         first, id=views[0].series, text=f"{first.text}, series: {_counted(count)}"
     )
-
-
-def _place_in_series(view: RequestView) -> tuple[bool, bool, int]:
-    """Return the order in which occurrences are next; one that is looked for has no start yet."""
-    return view.state not in ("reserved", "open"), not view.start, view.start
 
 
 def occurrence_of(view: SeriesView, day: str) -> OccurrenceView:

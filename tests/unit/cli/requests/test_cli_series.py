@@ -10,6 +10,8 @@ from click.testing import CliRunner, Result
 from tests.support.command_line import data
 
 from kalends.cli import cli
+from kalends.cli.requests.series import folded
+from kalends.contract.request_views import RequestView
 from kalends.testing import LocalFacility
 
 BOOK = ("book", "east/room", "--for", "1h", "--at", "2027-03-02 14:00")
@@ -60,6 +62,17 @@ def test_a_series_is_booked_listed_in_one_row_shown_and_cancelled(servers: Local
     assert [
         each["state"] for each in data(run(servers, "show", id, "--json"), "series")["occurrences"]
     ]
+
+
+def test_a_list_shows_the_next_occurrence_of_a_series_and_not_one_that_is_over() -> None:
+    rows = [
+        RequestView(
+            id=f"5d0c000{day}", state="reserved", user="ann", text="room", created_at=1,
+            start=day * 100, end=day * 100 + 50, series="5d0c0000",
+        )
+        for day in (3, 1, 2)
+    ]  # fmt: skip
+    assert [folded(rows, now_s)[0].start for now_s in (99, 149, 150, 260)] == [100, 100, 200, 300]
 
 
 def test_a_series_is_moved_extended_and_shrunk_as_a_whole_or_from_an_occurrence_on(
