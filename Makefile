@@ -54,7 +54,7 @@ test: setup-test ## Everything CI checks
 	@$(MAKE) --no-print-directory --jobs $(WORKERS) --output-sync=target lint layers
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target types unit published shown-side-by-side
 
-shown-side-by-side: setup-test # Printed as it goes on.
+shown-side-by-side: # Printed as it goes on.
 	@$(MAKE) --no-print-directory --output-sync=none side-by-side
 
 lint: setup-test ## Format and style, of code and of English
