@@ -5,7 +5,6 @@ IN_VENV := .venv/bin
 PYTEST := $(IN_VENV)/python -m pytest
 WORKERS := 2
 IN_PARALLEL := -n $(WORKERS) --dist worksteal
-GIVING_WAY := nice
 # In many folders, for each worker begins to collect at another one (conftest.py).
 UNIT := $(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/unit/*/ tests/property/*/))) plugins/malleable/tests/unit
 SIMULATION := tests/simulation tests/shells tests/fuzz
@@ -46,16 +45,15 @@ setup-test:
 demo: setup-server ## Three sites, a broker, sample bookings and one co-allocation, on this machine
 	@$(IN_VENV)/kalends demo $(ARGS)
 
-# Cheapest first: a slip in style is known within seconds. Then all at once, for real processes wait a third of the
-# time: what only computes gives way to them, and prints when it has ended.
+# Cheapest first: a slip in style is known within seconds, a lost promise within minutes. Types are looked at by one
+# process, beside which tests use the other processors.
 test: setup-test ## Everything CI checks
 	@tools/setup-root-tests
 	@tools/setup-postgres
 	@$(MAKE) --no-print-directory --jobs $(WORKERS) --output-sync=target lint layers
-	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target types unit published shown-side-by-side
-
-shown-side-by-side: # Printed as it goes on.
-	@$(MAKE) --no-print-directory --output-sync=none side-by-side
+	@$(MAKE) --no-print-directory --jobs $(WORKERS) types unit
+	@$(MAKE) --no-print-directory published
+	@$(MAKE) --no-print-directory side-by-side
 
 lint: setup-test ## Format and style, of code and of English
 	$(IN_VENV)/ruff format --check $(PYTHON_CODE)
@@ -63,16 +61,16 @@ lint: setup-test ## Format and style, of code and of English
 	$(IN_VENV)/python tools/prose.py
 
 types: setup-test ## Strict types
-	$(GIVING_WAY) $(IN_VENV)/mypy
+	$(IN_VENV)/mypy
 
 layers: setup-test ## Lower floors import nothing of the higher; pure modules do no I/O
 	$(IN_VENV)/lint-imports
 
 unit: setup-test ## Unit and property tests
-	$(GIVING_WAY) $(PYTEST) $(IN_PARALLEL) $(UNIT) $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) $(UNIT) $(ARGS)
 
 published: setup-test ## Published figures of policies on real logs, to the last digit
-	$(GIVING_WAY) $(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
 
 # Real processes wait most of the time, above all for batch systems. They begin first, so that simulations fill the
 # processors beside them and until the end.
