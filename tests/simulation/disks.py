@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
-from store_support import store_facts
 
 from kalends.batch.journal.contract import JobOver
 from kalends.batch.journal.sqlite.job_journal import SqliteJobJournal
@@ -34,6 +33,7 @@ from kalends.resource_servers.journal.sqlite.site_store import KIND, SiteStore
 from kalends.resource_servers.participation.effects import SiteFact
 from kalends.stores.sqlite.sqlite_file import StoreFile
 from tests.simulation.kernel import Kernel
+from tests.support.store_support import store_facts
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import Node

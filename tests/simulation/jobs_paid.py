@@ -410,7 +410,8 @@ class JobUser:
         step: Callable[[BatchQueue, int], None],
         answered: Callable[[], None],
     ) -> None:
-        if site.service is None:
+        # What was refused is asked no more: a late repetition would leave a job that its user does not know.
+        if site.service is None or what not in self.waits:
             return
         try:
             site.step(step)
