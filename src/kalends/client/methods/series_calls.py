@@ -246,8 +246,12 @@ def _signed_s(by: Duration) -> int:
     """Return the seconds of a time to move by, of which a negative one is earlier; raises `InvalidInput`."""
     if isinstance(by, str):
         return parse_offset(by, where="by")
-    back = by < timedelta() if isinstance(by, timedelta) else by < 0
-    return -length_s(-by, where="by") if back else length_s(by, where="by")
+    if isinstance(by, timedelta) and by < timedelta():
+        return -length_s(-by, where="by")
+    if isinstance(by, int) and by < 0:
+        return -length_s(-by, where="by")
+    # What is of another type is refused there.
+    return length_s(by, where="by")
 
 
 def _rule(every: str, times: int, until: date | str | None, rule: str) -> str:
