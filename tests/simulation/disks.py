@@ -163,7 +163,7 @@ class SiteDisk:
     def put_back(self, image: DiskImage) -> None:
         """Have what was stored when `image` was made, and nothing else, at the next opening."""
         assert self._connection is not None
-        self._connection.deserialize(image.stored)
+        self._connection = _copied(self._connection, image.stored)
         self._epoch = image.epoch
 
     def close(self) -> None:
@@ -229,6 +229,11 @@ class RegisterDisk:
         finally:
             self.connection.execute("rollback")
 
+    def put_back(self, image: bytes) -> None:
+        """Have what was stored when `image` was made, and nothing else."""
+        self.connection = _copied(self.connection, image)
+        self.reads = RegisterReads(self.connection, self.connection)
+
     def close(self) -> None:
         self.connection.close()
 
@@ -265,6 +270,14 @@ def _may_write(operation: r.Operation) -> bool:
 
 def _memory() -> sqlite3.Connection:
     return sqlite3.connect(":memory:", isolation_level=None)
+
+
+def _copied(replaced: sqlite3.Connection, image: bytes) -> sqlite3.Connection:
+    """Return `image` in place of a connection, whose prepared statements SQLite would run into the void."""
+    replaced.close()
+    connection = _memory()
+    connection.deserialize(image)
+    return connection
 
 
 def _temporary() -> tempfile.TemporaryDirectory[str]:

@@ -100,7 +100,7 @@ class RestoredWorld(World):
         for site in self.sites:
             site.disk._watcher = self.auditor
         self.register._watcher = self
-        self.register.connection.deserialize(image)
+        self.register.put_back(image)
         self.register.promoted = self.notices_timelines
         for name in self.site_names:
             self.away_until_ms[name] = kernel.now_ms + random.choice((15_000, 40_000))

@@ -182,9 +182,17 @@ async def test_a_register_from_before_sites_could_join_is_opened(tmp_path: Path)
     path = tmp_path / "npaci.sqlite"
     await (await BrokerStore.open(path, "npaci", lambda committed: None)).close()
     with sqlite3.connect(path) as connection:
-        connection.execute("drop table listed_site")
-        connection.execute("drop table feed")
-        connection.execute("drop table share")
+        for what in (
+            "table listed_site",
+            "table feed",
+            "table share",
+            "index request_begins",
+            "index notice_remind",
+        ):
+            connection.execute(f"drop {what}")
+        connection.execute("alter table request drop column begins")
+        for column in ("remind_s", "reminded_at"):
+            connection.execute(f"alter table notice_address drop column {column}")
         connection.execute("pragma user_version = 1")
     connection.close()
     store = await BrokerStore.open(path, "npaci", lambda committed: None)

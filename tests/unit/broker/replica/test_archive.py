@@ -49,7 +49,7 @@ async def stored(path: Path, records: Sequence[Record]) -> BrokerStore:
     connection.execute("begin")
     for each in records:
         connection.execute(
-            "insert into request values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "insert into request values (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
             (each.rid, each.user, each.key, each.reservation, each.att, each.state, each.owner,
              int(each.done), encode_record(each)),
         )  # fmt: skip

@@ -51,6 +51,7 @@ create table request (
     owner       text not null,
     done        integer not null,
     body        blob,
+    begins      integer not null default 0,
     unique (client, key)
 ) without rowid;
 create index request_pending on request (owner) where done = 0;
@@ -59,7 +60,6 @@ create index request_client on request (client, rid);
 """
 
 BEGINS: Final = """
-alter table request add column begins integer not null default 0;
 create index request_begins on request (client, begins) where state = 'commit' and begins > 0;
 """
 """By when they begin, the committed requests of a user: those that are over are put aside some day."""
@@ -195,7 +195,9 @@ KIND: Final = StoreKind(
         1: LISTED_SITES,
         2: feed_table.FEEDS,
         3: share_table.SHARES,
-        4: BEGINS + notice_table.REMINDERS,
+        4: "alter table request add column begins integer not null default 0;"
+        + BEGINS
+        + notice_table.REMINDERS,
     },
     shared=True,
     problems_of=problems_of,
