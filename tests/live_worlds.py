@@ -29,7 +29,7 @@ CLUSTERS: Final[dict[str, Callable[[], Cluster]]] = {
 ALL: Final = [info.name + (":50" if info.number and not info.optional else "") for info in POLICIES]
 
 GUEST_PRIORITY: Final = 9
-"""Of jobs in reservations: nobody's is higher, so that no policy stops them."""
+"""The priority of jobs in reservations: the highest of all, so that no policy stops them."""
 
 Event = tuple[str, int, tuple[Any, ...]]
 """A method of the scheduler, the time, and its other arguments; jobs by their ids."""
@@ -60,7 +60,7 @@ class LiveWorld:
         self.starts: list[tuple[int, int, tuple[int, ...]]] = []
 
     def run(self, number: int) -> None:
-        """So many events; then all nodes are back, nothing is held, and whatever waits must run."""
+        """Play this many events; then all nodes are back, nothing is held, and whatever waits must run."""
         for _ in range(number):
             self.pass_time(self.draw.choice((0, 0, 1, 1, 2, 5)))
             self.draw.choice(EVENTS)(self)

@@ -62,7 +62,7 @@ def site(canary: Canary) -> Iterator[SiteProcess]:
 
 @contextlib.asynccontextmanager
 async def brokers(site: SiteProcess, count: int) -> AsyncIterator[list[Broker]]:
-    """So many sessions with the site, each of another broker."""
+    """Open this many sessions with the site, each as another broker."""
     async with contextlib.AsyncExitStack() as stack:
         yield [
             (await stack.enter_async_context(connected(site.url, source=f"npaci{number}")))[0]

@@ -40,7 +40,7 @@ class OarAtHand:
         self.adapter = Oar(str(oar.settings), TIMEOUT_S)
         self.nodes = oar.nodes
         self._ends: dict[str, int] = {}
-        """Of reservations, by the jobs in them: none can be lengthened beyond that."""
+        """The end of each reservation, by the jobs in it: none can be lengthened beyond that."""
 
     async def freeze(self) -> None:
         self._oar.freeze()
